@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+# lull: one Makefile, sources by wildcard, everything made goes to build/. V=1 shows commands, WERROR=1 as in CI,
+# SAN=address,undefined or SAN=thread builds the unit tests with a sanitizer.
+
+B := build
+VERSION := 0.1.0
+CC := gcc
+MUSL_CC := musl-gcc
+Q := $(if $(V),,@)
+say = $(if $(V),,@echo "  $(1)	$(2)")
+
+WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wwrite-strings -Wcast-qual \
+	-Wpointer-arith -Wimplicit-fallthrough -Wformat=2 -Wno-format-nonliteral $(if $(WERROR),-Werror)
+BASE := -std=gnu11 -O2 -g -fno-strict-aliasing -fno-common -fvisibility=hidden -fstack-protector-strong \
+	-Iinclude -Ivmm -Idevices -D_GNU_SOURCE -DLULL_VERSION='"$(VERSION)"' -pthread -MMD -MP
+CFLAGS ?=
+HOST_FLAGS := $(BASE) $(WARN) $(if $(findstring undefined,$(SAN))$(findstring address,$(SAN))$(findstring thread,$(SAN)),,-D_FORTIFY_SOURCE=2) \
+	-fPIC $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) $(CFLAGS)
+MUSL_FLAGS := $(BASE) $(WARN) -fPIE -ffunction-sections -fdata-sections -isystem $(B)/sysinclude $(CFLAGS)
+
+CLI := $(wildcard vmm/main.c vmm/options.c vmm/cli*.c)
+SRC := $(filter-out $(CLI),$(wildcard vmm/*.c devices/*.c))
+BLOB := guest-firmware/blob.S
+
+H := $(B)/host$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter-out gcc,$(CC)),-$(CC))
+comma := ,
+host_obj := $(SRC:%.c=$(H)/%.o) $(BLOB:%.S=$(H)/%.o)
+musl_obj := $(SRC:%.c=$(B)/musl/%.o) $(BLOB:%.S=$(B)/musl/%.o)
+cli_obj := $(CLI:%.c=$(B)/musl/%.o)
+
+all: $(B)/lull $(B)/liblull.a $(B)/liblull.so guests
+.PHONY: all lib guests demo check check-unit lint bench-start install clean deps
+.DELETE_ON_ERROR:
+
+# ---- the command: one static binary on musl; kernel and libfdt headers are seen through links ----
+$(B)/sysinclude/.done:
+	$(Q)mkdir -p $(@D)
+	$(Q)for d in linux asm-generic; do ln -sfn /usr/include/$$d $(@D)/$$d; done; \
+	ln -sfn /usr/include/$$(gcc -print-multiarch)/asm $(@D)/asm; \
+	for f in fdt.h libfdt.h libfdt_env.h; do ln -sf /usr/include/$$f $(@D)/$$f; done; touch $@
+
+# Objects are made again when the flags change.
+$(B)/flags-%: FORCE
+	$(Q)mkdir -p $(@D); echo '$($*_STAMP)' | cmp -s - $@ || echo '$($*_STAMP)' > $@
+FORCE:
+host_STAMP := $(CC) $(HOST_FLAGS)
+musl_STAMP := $(MUSL_CC) $(MUSL_FLAGS)
+
+$(B)/musl/%.o: %.c $(B)/sysinclude/.done $(B)/flags-musl
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D); $(MUSL_CC) $(MUSL_FLAGS) -c $< -o $@
+$(B)/musl/%.o: %.S $(B)/sysinclude/.done $(B)/guests/demo.elf
+	$(call say,AS,$<)
+	$(Q)mkdir -p $(@D); $(MUSL_CC) $(MUSL_FLAGS) -I$(B) -c $< -o $@
+$(H)/%.o: %.c $(B)/flags-host
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -c $< -o $@
+$(H)/%.o: %.S $(B)/guests/demo.elf
+	$(call say,AS,$<)
+	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -I$(B) -c $< -o $@
+
+FDT_A := $(shell $(CC) -print-file-name=libfdt.a)
+$(B)/lull: $(cli_obj) $(musl_obj)
+	$(call say,LD,$@)
+	$(Q)$(MUSL_CC) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--build-id=sha1 -o $@.full $^ $(FDT_A)
+	$(Q)strip -o $@ $@.full
+
+# ---- the library: internals localised, so that an application's own bus_add() stays its own ----
+lib: $(B)/liblull.a $(B)/liblull.so
+$(B)/liblull.a: $(host_obj)
+	$(call say,AR,$@)
+	$(Q)ld -r -o $(B)/lull-lib.o $^ && objcopy --localize-hidden $(B)/lull-lib.o && rm -f $@ && ar rcs $@ $(B)/lull-lib.o
+$(B)/liblull.so: $(host_obj) lull.map
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared -Wl,--version-script=lull.map,-z,relro,-z,now,-soname,liblull.so.0 -o $@ $(host_obj) -lfdt -lpthread
+# For tests: the same objects, nothing hidden.
+$(H)/liball.a: $(host_obj)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+# ---- tiny guests ----
+include guest-firmware/guests.mk
+
+# ---- tests ----
+unit_src := $(wildcard tests/unit/test_*.c)
+unit_bin := $(unit_src:tests/unit/%.c=$(H)/unit/%)
+$(H)/unit/%: tests/unit/%.c $(H)/liball.a
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -Itests -I. $< $(H)/liball.a -lcmocka -lfdt -lpthread -o $@
+unit: $(unit_bin)
+check-unit: unit
+	$(Q)tests/run.sh unit $(unit_bin)
+
+-include tests/tests.mk
+
+install: all
+	install -D -m 755 $(B)/lull $(DESTDIR)/usr/local/bin/lull
+	install -D -m 644 include/lull.h $(DESTDIR)/usr/local/include/lull.h
+	install -D -m 644 $(B)/liblull.a $(DESTDIR)/usr/local/lib/liblull.a
+	install -D -m 755 $(B)/liblull.so $(DESTDIR)/usr/local/lib/liblull.so.0
+
+clean:
+	rm -rf $(B)
+
+-include $(shell find $(B) -name '*.d' -not -path '*/nested/*' 2>/dev/null)

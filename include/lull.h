@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * lull.h - embed KVM microVMs in a program.
+ *
+ * The whole public interface. It knows no internal type. Rules that hold for every function:
+ *
+ *  - Functions that can fail return 0 (or a pointer) on success and -errno (or NULL) on failure, and then
+ *    fill *err when it is not NULL. No function prints, exits, forks or touches a terminal.
+ *  - The only signal disposition changed is that of the kick signal (lull_config.kick_signal).
+ *  - Structures grow at the end only. Their first member `size` is the caller's sizeof: a smaller size
+ *    means defaults for what is missing, a larger one must hold zeros there, else -E2BIG.
+ *  - Several VMs may live in one process; calls on different VMs need no common lock. Calls on one VM may
+ *    come from any thread unless their text says otherwise.
+ */
+#ifndef LULL_H
+#define LULL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define LULL_API __attribute__((visibility("default")))
+#else
+#define LULL_API
+#endif
+
+/* -------------------------------------------------------------------- errors and log lines */
+
+struct lull_error {
+	int code;       /* negative errno */
+	char text[512]; /* one line: names the thing, what was found and what to do */
+};
+
+enum lull_log_level {
+	LULL_LOG_ERROR,
+	LULL_LOG_WARN,
+	LULL_LOG_INFO,
+	LULL_LOG_DEBUG,
+};
+
+/* ------------------------------------------------------------------------------ making a VM */
+
+enum lull_flag {
+	LULL_RESTART_ON_RESET = 1u << 0,  /* a guest reset boots it again instead of ending the VM */
+	LULL_DEBUG_EXIT_RAW = 1u << 1,    /* isa-debug-exit: code is v, not (v << 1) | 1 */
+	LULL_SHARED_MEMORY = 1u << 2,     /* guest RAM is a memfd that others can map */
+	LULL_FLAT_REAL_MODE = 1u << 3,    /* a flat binary starts in real mode, not in long mode */
+	LULL_FORCE_FLAT = 1u << 4,        /* do not sniff: the kernel is a flat binary */
+	LULL_NO_X2APIC = 1u << 5,         /* hide x2APIC from the guest */
+	LULL_NO_TSC_DEADLINE = 1u << 6,   /* hide the TSC-deadline timer from the guest */
+	LULL_NO_PV_EOI = 1u << 7,         /* hide PV EOI from the guest */
+};
+
+struct lull_config {
+	uint32_t size;         /* sizeof(struct lull_config) */
+	uint32_t flags;        /* enum lull_flag */
+	uint32_t vcpus;        /* 0: 1 */
+	int32_t kick_signal;   /* 0: SIGRTMIN + 5; its handler is installed by the first VM */
+	uint64_t ram_bytes;    /* multiple of 4096; 0: 256 MiB */
+	uint64_t flat_addr;    /* where a flat binary goes and starts; 0: 0x7c00 real mode, 1 MiB long mode */
+	const char *kernel;    /* path; or kernel_image below */
+	const void *kernel_image;  /* an image in memory, which must outlive the VM */
+	uint64_t kernel_bytes;
+	const char *initrd;    /* path or NULL; a multiboot kernel gets it as its first module */
+	const char *cmdline;   /* NULL: empty. lull adds nothing to it */
+	const char *irqchip;   /* "user" (NULL) or "kernel" */
+	const char *halt_poll; /* "none" or "fixed:NS"; NULL: "none" */
+	const char *serial;    /* "null" (NULL), "fd=IN,OUT", "file=PATH", "pty", "socket=PATH" */
+	const char *cpu_affinity; /* NULL, or one CPU list per vCPU joined by ':', the last one repeats: "0", "0:1", "0-3,8" */
+	void (*log)(void *ctx, enum lull_log_level level, const char *line); /* any thread; NULL: none */
+	void *log_ctx;
+	enum lull_log_level log_level; /* lines above it are not made */
+	uint32_t dead_halt_ms; /* how long a dead halt must last before it is reported; 0: 500 */
+};
+
+struct lull_vm;
+
+/* Reads the configuration (copied), opens KVM, memory, serial and the images. Nothing runs yet. */
+LULL_API struct lull_vm *lull_vm_create(const struct lull_config *config, struct lull_error *err);
+
+/* Starts the vCPU threads and the I/O thread. Once per VM. */
+LULL_API int lull_vm_start(struct lull_vm *vm, struct lull_error *err);
+
+enum lull_exit_reason {
+	LULL_EXIT_NONE,         /* still running */
+	LULL_EXIT_POWEROFF,     /* ACPI S5 or the "Shutdown" port */
+	LULL_EXIT_RESET,        /* i8042, 0xcf9, ACPI reset register; not with LULL_RESTART_ON_RESET */
+	LULL_EXIT_DEBUG_EXIT,   /* isa-debug-exit: code is what a process should exit with */
+	LULL_EXIT_TRIPLE_FAULT, /* shutdown state of a vCPU */
+	LULL_EXIT_KVM_ERROR,    /* internal error, failed entry, failed emulation, failed ioctl */
+	LULL_EXIT_PANIC,        /* pvpanic: code is the byte written */
+	LULL_EXIT_DEAD_HALT,    /* every vCPU halted with interrupts off, and nothing can wake one */
+	LULL_EXIT_STOPPED,      /* lull_vm_stop() */
+	LULL_EXIT_REASONS
+};
+
+struct lull_exit {
+	uint32_t size;
+	enum lull_exit_reason reason;
+	uint32_t code;
+	uint32_t vcpu;   /* the vCPU that ended it, or 0 */
+	char text[512];  /* one line for people; empty when there is nothing to say */
+};
+
+/* Waits until the VM has ended. timeout_ns < 0: for ever; 0: just look. -ETIMEDOUT: it still runs. */
+LULL_API int lull_vm_wait(struct lull_vm *vm, int64_t timeout_ns, struct lull_exit *out, struct lull_error *err);
+
+/* A descriptor that polls readable once the VM has ended. Owned by the VM. */
+LULL_API int lull_vm_event_fd(const struct lull_vm *vm);
+
+LULL_API void lull_vm_stop(struct lull_vm *vm);         /* idempotent, returns at once */
+LULL_API int lull_vm_pause(struct lull_vm *vm);         /* returns once no vCPU runs guest code */
+LULL_API int lull_vm_resume(struct lull_vm *vm);
+LULL_API void lull_vm_reset(struct lull_vm *vm);        /* as if the guest had reset the machine */
+LULL_API void lull_vm_power_button(struct lull_vm *vm); /* asks the guest to power off */
+LULL_API void lull_vm_nmi(struct lull_vm *vm);          /* an NMI to vCPU 0 */
+LULL_API void lull_vm_destroy(struct lull_vm *vm);      /* stops it first; NULL is fine */
+
+/* The kernel thread id of a vCPU for pinning and accounting, or -ESRCH before start. */
+LULL_API int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu);
+
+/* Where the serial port ended up: the pty's path, the socket's path, or "". */
+LULL_API const char *lull_vm_serial_path(const struct lull_vm *vm);
+
+/* ------------------------------------------------------------------------------ statistics */
+
+enum lull_wake_source {
+	LULL_WAKE_TIMER,   /* the vCPU's own APIC timer */
+	LULL_WAKE_IPI,     /* another vCPU */
+	LULL_WAKE_DEVICE,  /* IOAPIC pin or message-signalled interrupt */
+	LULL_WAKE_NMI,
+	LULL_WAKE_INIT,    /* INIT or SIPI */
+	LULL_WAKE_REQUEST, /* stop, pause, reset: not an event of the guest's */
+	LULL_WAKE_SOURCES
+};
+
+struct lull_wake_stats {
+	uint64_t wakes;      /* halts ended by this source */
+	uint64_t polled;     /* of these, seen while polling */
+	uint64_t slept;      /* of these, the thread slept */
+	uint64_t latency_ns; /* sum, from the event's time stamp to the vCPU runnable again */
+	uint64_t latency_max_ns;
+};
+
+struct lull_vcpu_stats {
+	uint32_t size;
+	uint32_t vcpu;
+	uint64_t exits;             /* returns from KVM_RUN */
+	uint64_t exits_io, exits_mmio, exits_msr, exits_halt, exits_irq_window, exits_signal, exits_other;
+	uint64_t irqs_injected;
+	uint64_t eois_saved;        /* by PV EOI */
+	uint64_t kicks;             /* signals sent to this vCPU while it ran guest code */
+	uint64_t halts;             /* halts that found nothing to do */
+	uint64_t halt_poll_ns;      /* time spent polling */
+	uint64_t halt_wait_ns;      /* time spent asleep */
+	struct lull_wake_stats wake[LULL_WAKE_SOURCES];
+};
+
+struct lull_stats {
+	uint32_t size;
+	uint32_t vcpus;
+	uint64_t boots;            /* 1, and one more for each restart */
+	uint64_t serial_dropped;   /* characters that nobody read in time */
+	uint64_t unclaimed_io, unclaimed_mmio; /* accesses that no device answered */
+	uint64_t ram_bytes;
+	uint64_t setup_kvm_ns, setup_memory_ns, setup_load_ns, setup_tables_ns, setup_total_ns;
+};
+
+/* Lock-free snapshots: a reader never disturbs a vCPU. In `kernel` mode KVM owns the halts and those stay 0. */
+LULL_API int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out);
+LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out);
+
+/* --------------------------------------------------------------------------- custom devices */
+
+struct lull_device {
+	uint32_t size;
+	uint32_t is_mmio;   /* 0: I/O ports, 1: memory */
+	const char *name;   /* copied */
+	uint64_t base, length;
+	int32_t gsi;        /* IOAPIC pin 0..23 it may raise, or -1 */
+	uint32_t widths;    /* sum of the access sizes accepted: 1, 2, 4, 8; 0: all */
+	/* On a vCPU's thread, maybe on several at once; must not block. The offset is relative to base. */
+	uint64_t (*read)(void *ctx, uint64_t offset, uint32_t bytes);
+	void (*write)(void *ctx, uint64_t offset, uint32_t bytes, uint64_t value);
+	void (*reset)(void *ctx); /* machine reset, no vCPU runs; may be NULL */
+	void *ctx;
+};
+
+/* Before lull_vm_start(). -EEXIST names both devices when ranges overlap. */
+LULL_API int lull_vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err);
+
+/* Sets the level of an IOAPIC input. An edge pin latches the rise even while it is masked. */
+LULL_API int lull_vm_set_irq(struct lull_vm *vm, uint32_t gsi, bool level);
+/* Message-signalled interrupt, SDM vol. 3, 11.11. */
+LULL_API int lull_vm_msi(struct lull_vm *vm, uint64_t address, uint32_t data);
+
+/* Guest RAM at gpa, or NULL when [gpa, gpa + bytes) is not RAM in one piece. Valid until destroy. */
+LULL_API void *lull_vm_memory(struct lull_vm *vm, uint64_t gpa, uint64_t bytes);
+
+/* ------------------------------------------------------------------------------ inspection */
+
+/* A table or text about the machine that `config` describes, without running it: `what` is "acpi" (the
+ * tables one after the other, RSDP first), "fdt", "e820", "cpuid", "machine", or one ACPI signature such as
+ * "DSDT". Returns a malloc()ed buffer and its length; text ends in a newline. */
+LULL_API int lull_dump(const struct lull_config *config, const char *what, void **data, size_t *bytes,
+		       struct lull_error *err);
+
+/* Looks at this host. Calls line() for each finding: verdict is "ok", "note", "warn" or "fail". 0, or -ENODEV
+ * when VMs cannot run here. */
+LULL_API int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, const char *text),
+			 void *ctx);
+
+/* The built-in demonstration guest as an image for lull_config.kernel_image. */
+LULL_API const void *lull_demo_image(size_t *bytes);
+
+LULL_API const char *lull_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,402 @@
+#!/bin/bash
+# Boots stock Debian kernels under lull (or QEMU microvm) inside an emulated AMD host with
+# kvm_amd. One host boot runs many guests. See README.md beside this file.
+set -uo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+build=${NESTED_BUILD:-$root/build/nested}
+lull=${LULL:-$root/build/lull}
+
+usage() {
+	cat <<-'END'
+	usage: run.sh [options]
+	  (default)              quick matrix, under 6 minutes
+	  --full                 whole matrix: 2 kernels x 1, 2, 4 vCPUs x both APIC modes x both irqchips x both ends
+	  --only PATTERN         only scenarios whose name matches this extended regular expression
+	  --list                 print the names and stop
+	  --monitor lull|qemu    who runs the guests (qemu: to check the rig itself)
+	  --thread multi|single  QEMU TCG threads of the host (single: slower, never dies)
+	  --host-kernel 6.1|6.12 kernel of the emulated host
+	  --full-log             guests print their whole kernel log
+	  --lull-args ARGS       more options for every `lull run`
+	one command of your own instead of the matrix; lull is /bin/lull in the host, kernels and initramfs are
+	/guest/vmlinuz-6.1, /guest/vmlinuz-6.12 and /guest/initrd:
+	  --cmd COMMAND          run this in the host
+	  --file SRC[:DEST]      copy a file into the host (default destination: /files/NAME); repeatable
+	  --expect RC            exit code to expect (default 0)
+	  --limit SECONDS        watchdog (default 120)
+	  --idle [SECONDS]       count context switches of its threads over SECONDS (default 10), then stop it
+	  --marker TEXT          --idle starts counting 4 s after a line of output that starts with TEXT (default: GUEST end=idle)
+	END
+}
+
+die() { echo "nested: $*" >&2; exit 1; }
+
+#--------------------------------------------------------------------- options
+
+matrix=quick only=. list='' monitor=lull thread=multi host_kernel=6.12 guest_log='' lull_args=''
+cmd='' files=() expect=0 limit=120 idle='' window=10 marker=''
+need() { [ $# -ge 2 ] || die "$1 needs a value"; }
+while [ $# -gt 0 ]; do
+	case $1 in
+	--full) matrix=full ;;
+	--list) list=1 ;;
+	--full-log) guest_log=full ;;
+	--only) need "$@"; only=$2; shift ;;
+	--monitor) need "$@"; monitor=$2; shift ;;
+	--thread) need "$@"; thread=$2; shift ;;
+	--host-kernel) need "$@"; host_kernel=$2; shift ;;
+	--lull-args) need "$@"; lull_args=$2; shift ;;
+	--cmd) need "$@"; cmd=$2; shift ;;
+	--file) need "$@"; files+=("$2"); shift ;;
+	--expect) need "$@"; expect=$2; shift ;;
+	--limit) need "$@"; limit=$2; shift ;;
+	--marker) need "$@"; marker=$2; shift ;;
+	--idle)
+		idle=1
+		if [[ ${2:-} =~ ^[0-9]+$ ]]; then window=$2; shift; fi
+		;;
+	--help | -h) usage; exit 0 ;;
+	*) usage >&2; exit 1 ;;
+	esac
+	shift
+done
+
+#------------------------------------------------------------------- scenarios
+
+# One directory per scenario, in order of running. `cmd` and `vars` go into the host; `name`,
+# `rc`, `check` and `kernel` say what is expected of it.
+scenario_count=0
+scenario() { # scenario NAME RC KERNEL CHECK VARS COMMAND
+	local dir
+	scenario_count=$((scenario_count + 1))
+	dir=$work/scenarios/$(printf %03d $scenario_count)
+	mkdir -p "$dir"
+	echo "$1" >"$dir/name"
+	echo "$2" >"$dir/rc"
+	echo "$3" >"$dir/kernel"
+	echo "$4" >"$dir/check"
+	echo "$5" >"$dir/vars"
+	echo "$6" >"$dir/cmd"
+}
+
+guest_command() { # guest_command MONITOR KERNEL IRQCHIP CPUS APIC END WORDS
+	local line="console=ttyS0 loglevel=5 panic=-1 lull.end=$6" restart=exit
+	[ "$5" = xapic ] && line+=" nox2apic"
+	[ -n "$guest_log" ] && line+=" lull.log=$guest_log"
+	case $1 in
+	lull)
+		[ "$6" = ask ] && restart=restart
+		echo "exec /bin/lull run --cpus $4 --mem 512M --irqchip $3 --serial stdio --timeout 110 --on-reboot $restart" \
+			"--initrd /guest/initrd --cmdline '$line' $lull_args /guest/vmlinuz-$2"
+		;;
+	qemu)
+		# This machine has no reset register: reboot by triple fault.
+		[ "$6" = ask ] || restart='-no-reboot'
+		echo "exec qemu-system-x86_64 -M microvm,accel=kvm,pic=off,pit=off -cpu host -smp $4 -m 512" \
+			"-nodefaults -no-user-config -display none -serial stdio ${restart#exit}" \
+			"-kernel /guest/vmlinuz-$2 -initrd /guest/initrd -append '$line reboot=t'"
+		;;
+	esac
+}
+
+guest() { # guest MONITOR KERNEL IRQCHIP CPUS APIC END
+	local name="$2-$3-${4}cpu-$5" rc=0 end=$6 boots=1 vars="limit=120"
+	case $6 in
+	reboot)
+		name+=-reboot rc=64
+		[ "$1" = qemu ] && rc=0
+		;;
+	ask) name+=-restart end=poweroff boots=2 vars="limit=120 kind=dialog answers='reboot poweroff'" ;;
+	idle) name+=-idle rc=stopped vars="limit=120 kind=idle" ;;
+	esac
+	[[ $name =~ $only ]] || return
+	scenario "$name" "$rc" "$2" "-v kernel=$2 -v cpus=$4 -v apic=$5 -v end=$end -v boots=$boots" \
+		"$vars" "$(guest_command "$1" "$2" "$3" "$4" "$5" "$6")"
+}
+
+# QEMU's own log on the same kernel: what the kernel complains about on any monitor here.
+baseline_configs() {
+	local kernel cpus apic
+	for kernel in 6.1 6.12; do
+		for cpus in 1 4; do
+			for apic in x2apic xapic; do
+				[ $cpus = 1 ] && [ $apic = xapic ] && continue
+				echo "$kernel $cpus $apic"
+			done
+		done
+	done
+}
+
+baseline_missing() {
+	local kernel cpus apic id
+	id=$(cat "$build"/vmlinuz-*.version "$build/qemu.version" "$here/init/guest" | cksum)
+	if [ "$(cat "$build/baseline/id" 2>/dev/null)" != "$id" ]; then
+		rm -rf "$build/baseline" && mkdir -p "$build/baseline"
+		echo "$id" >"$build/baseline/id"
+	fi
+	while read -r kernel cpus apic; do
+		[ -e "$build/baseline/$kernel-qemu-${cpus}cpu-$apic.log" ] || echo "$kernel $cpus $apic"
+	done < <(baseline_configs)
+}
+
+add_baseline() {
+	local kernel cpus apic only=.
+	while read -r kernel cpus apic; do
+		grep -qx "$kernel" "$work"/scenarios/*/kernel || continue
+		guest qemu "$kernel" qemu "$cpus" "$apic" poweroff
+	done < <(baseline_missing)
+}
+
+quick_matrix() {
+	local irqchip
+	for irqchip in "$@"; do
+		guest "$monitor" 6.12 "$irqchip" 4 x2apic poweroff
+		guest "$monitor" 6.1 "$irqchip" 4 x2apic poweroff
+		guest "$monitor" 6.12 "$irqchip" 2 xapic reboot
+	done
+	irqchip=$1
+	guest "$monitor" 6.1 "$irqchip" 4 xapic poweroff
+	guest "$monitor" 6.12 "$irqchip" 4 xapic poweroff
+	guest "$monitor" 6.1 "$irqchip" 1 x2apic reboot
+	guest "$monitor" 6.12 "$irqchip" 1 x2apic poweroff
+	guest "$monitor" 6.12 "$irqchip" 2 x2apic ask
+	guest "$monitor" 6.12 "$irqchip" 1 x2apic idle
+}
+
+full_matrix() {
+	local irqchip kernel cpus apic end
+	for irqchip in "$@"; do
+		for kernel in 6.12 6.1; do
+			for cpus in 1 2 4; do
+				for apic in x2apic xapic; do
+					for end in poweroff reboot; do
+						guest "$monitor" $kernel "$irqchip" $cpus $apic $end
+					done
+				done
+			done
+			guest "$monitor" $kernel "$irqchip" 2 x2apic ask
+			guest "$monitor" $kernel "$irqchip" 1 x2apic idle
+		done
+	done
+}
+
+#------------------------------------------------------------- the emulated host
+
+stage_host() { # stage_host FIRST: the archive for the scenarios from FIRST on
+	local tree=$work/tree n dir spec src dest
+	rm -rf "$tree" && mkdir -p "$tree/batch" "$tree/bin" "$tree/files"
+	for ((n = $1; n <= scenario_count; n++)); do
+		dir=$(printf %03d "$n")
+		mkdir "$tree/batch/$dir"
+		cp "$work/scenarios/$dir"/{name,vars,cmd} "$tree/batch/$dir/"
+	done
+	[ -e "$lull" ] && cp "$lull" "$tree/bin/lull"
+	for spec in "${files[@]}"; do
+		src=${spec%%:*} dest=/files/${spec##*/}
+		[[ $spec == *:* ]] && dest=${spec#*:}
+		mkdir -p "$tree$(dirname "$dest")"
+		cp "$src" "$tree$dest" || die "--file $spec: cannot copy"
+	done
+	(cd "$tree" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) >"$work/batch.cpio" ||
+		die "cannot pack the scenarios"
+	if grep -q qemu-system "$tree"/batch/*/cmd; then
+		cat "$build/host.cpio" "$build/qemu.cpio" "$work/batch.cpio" >"$work/initrd"
+	else
+		cat "$build/host.cpio" "$work/batch.cpio" >"$work/initrd"
+	fi
+	rm -rf "$tree"
+}
+
+host_pid=''
+stop_host() {
+	[ -n "$host_pid" ] && kill -KILL "$host_pid" 2>/dev/null && wait "$host_pid" 2>/dev/null
+	host_pid=''
+}
+
+start_host() {
+	: >"$work/data"; : >"$work/console"; : >"$work/reset"
+	qemu-system-x86_64 -M q35 -accel "tcg,thread=$thread" -cpu EPYC,+svm,+npt -m 3072 -smp 2 \
+		-display none -no-reboot -nodefaults -no-user-config -d cpu_reset -D "$work/reset" \
+		-chardev "file,id=console,path=$work/console" -serial chardev:console \
+		-chardev "file,id=data,path=$work/data" -serial chardev:data \
+		-kernel "$build/vmlinuz-$host_kernel" -initrd "$work/initrd" \
+		-append "console=ttyS0 reboot=t panic=-1 quiet" </dev/null >"$work/qemu.out" 2>&1 &
+	host_pid=$!
+}
+
+# Why the host is gone, from what it left behind.
+host_obituary() {
+	local why
+	why=$(grep -a -m 1 -oE '@FAIL .*' "$work/data") && { echo "$why"; return; }
+	why=$(grep -a -m 1 -oE 'Kernel panic.*' "$work/console") && { echo "$why"; return; }
+	grep -q 'Triple fault' "$work/reset" && { echo "triple fault"; return; }
+	[ -s "$work/qemu.out" ] && { head -n 1 "$work/qemu.out"; return; }
+	echo "QEMU ended without the end marker"
+}
+
+# Runs the scenarios from $1 on in one host boot; reports each as it ends. Sets `done_count` to
+# the number that ended and `obituary` to why the host died, empty if it did not.
+run_host() {
+	local first=$1 ended silent=0 size last_size=-1 deadline
+	done_count=0 obituary=''
+	stage_host "$first"
+	start_host
+	deadline=$((SECONDS + 120 + (scenario_count - first + 1) * (limit > 120 ? limit + 60 : 180)))
+	while :; do
+		sleep 0.5
+		ended=$(grep -ac '^@END' "$work/data")
+		while [ "$done_count" -lt "$ended" ]; do
+			done_count=$((done_count + 1))
+			judge $((first + done_count - 1)) "$done_count"
+		done
+		grep -aq '^@DONE' "$work/data" && [ "$ended" = "$(grep -ac '^@END' "$work/data")" ] && break
+		if ! kill -0 "$host_pid" 2>/dev/null; then
+			wait "$host_pid"
+			host_pid=''
+			sleep 0.2
+			[ "$ended" = "$(grep -ac '^@END' "$work/data")" ] || continue
+			obituary=$(host_obituary)
+			break
+		fi
+		size=$(cat "$work/data" "$work/console" | wc -c)
+		if [ "$size" != "$last_size" ]; then last_size=$size silent=$SECONDS; fi
+		if [ $((SECONDS - silent)) -gt 60 ]; then obituary="hung (silent for 60 s)"; break; fi
+		if [ $SECONDS -gt $deadline ]; then obituary="hung (deadline)"; break; fi
+	done
+	stop_host
+	if [ -n "$obituary" ]; then
+		deaths=$((deaths + 1))
+		mkdir -p "$logs/host-death-$deaths"
+		cp "$work"/{data,console,reset,qemu.out} "$logs/host-death-$deaths/"
+	fi
+}
+
+#---------------------------------------------------------------------- verdicts
+
+passed=0 failed=0 skipped=0 deaths=0
+
+report() { # report ok|not-ok|skip NAME [REASON]
+	case $1 in
+	ok) passed=$((passed + 1)); echo "ok nested/$2${3:+ ($3)}" ;;
+	skip) skipped=$((skipped + 1)); echo "skip nested/$2 $3" ;;
+	*) failed=$((failed + 1)); echo "not ok nested/$2 $3" ;;
+	esac | tee -a "$logs/results"
+	# The pipe's left side was a subshell: count here.
+	case $1 in
+	ok) passed=$((passed + 1)) ;;
+	skip) skipped=$((skipped + 1)) ;;
+	*) failed=$((failed + 1)) ;;
+	esac
+}
+
+# Splits one scenario's block of the data stream into NAME.log, .err, .note.
+split_block() { # split_block N-TH STEM
+	: >"$2.log"; : >"$2.err"; : >"$2.note"
+	tr -d '\r' <"$work/data" | awk -v nth="$1" -v stem="$2" '
+		/^@BEGIN / { n++ }
+		n != nth { next }
+		/^\|o / { print substr($0, 4) >(stem ".log") }
+		/^\|e / { print substr($0, 4) >(stem ".err") }
+		/^\|n / { print substr($0, 4) >(stem ".note") }
+		/^\|h / { print "host: " substr($0, 4) >(stem ".note") }
+		/^@END / { print; exit }'
+}
+
+# Problem lines of a log that QEMU's logs of the same kernel do not have.
+new_problems() { # new_problems LOG KERNEL
+	awk -f "$here/problems.awk" "$1" | sort -u >"$work/problems"
+	cat "$build/baseline/$2"-qemu-*.log 2>/dev/null | awk -f "$here/problems.awk" | sort -u >"$work/known"
+	comm -23 "$work/problems" "$work/known"
+}
+
+judge() { # judge SCENARIO N-TH-BLOCK
+	local dir name want rc seconds check kernel stem line reasons='' reason
+	dir=$work/scenarios/$(printf %03d "$1")
+	read -r name <"$dir/name"
+	read -r want <"$dir/rc"
+	read -r check <"$dir/check"
+	read -r kernel <"$dir/kernel"
+	stem=$logs/$name
+	line=$(split_block "$2" "$stem")
+	rc=${line#*rc=} rc=${rc%% *} seconds=${line#*seconds=}
+	cp "$dir/cmd" "$stem.cmd"
+
+	[[ $line == "@END $name "* ]] || reasons+="; result stream out of step: $line"
+	if [ "$rc" = watchdog ]; then
+		reasons+="; killed by the watchdog after $seconds s"
+	elif [ "$rc" != "$want" ]; then
+		reasons+="; exit code $rc, expected $want"
+		reason=$(head -n 1 "$stem.err")
+		[ -n "$reason" ] && reasons+=" ($reason)"
+	fi
+	if [ -n "$check" ]; then
+		# shellcheck disable=SC2086 # a list of options
+		while read -r reason; do reasons+="; $reason"; done < <(awk $check -f "$here/check.awk" "$stem.log")
+		if [[ $name == *-qemu-* && $monitor != qemu ]] || [[ $name =~ ^[0-9.]+-qemu-[14]cpu-x2?apic$ ]]; then
+			[ -z "$reasons" ] && cp "$stem.log" "$build/baseline/$name.log"
+		else
+			ls "$build/baseline/$kernel"-qemu-*.log >/dev/null 2>&1 || reasons+="; no QEMU baseline to compare with"
+			while read -r reason; do reasons+="; new in the kernel log: $reason"; done < <(new_problems "$stem.log" "$kernel")
+		fi
+	fi
+	grep '^idle' "$stem.note" | sed "s|^|# $name |"
+	if [ -z "$reasons" ]; then report ok "$name" "$seconds s"; else report not-ok "$name" "${reasons#; } [$stem.log]"; fi
+}
+
+#-------------------------------------------------------------------------- main
+
+work=$build/run
+logs=$build/logs
+mkdir -p "$build"
+exec 9>"$build/lock"
+flock -n 9 || { echo "nested: another run is going on here, waiting"; flock 9; }
+rm -rf "$work" && mkdir -p "$work/scenarios"
+trap stop_host EXIT
+trap 'exit 130' INT TERM
+
+if [ -n "$cmd" ]; then
+	vars="limit=$limit"
+	[ -n "$idle" ] && vars+=" kind=idle window=$window marker='$marker'" && expect=stopped
+	scenario cmd "$expect" "$host_kernel" "" "$vars" "$cmd"
+else
+	case $monitor in
+	lull) chips="user kernel" ;;
+	qemu) chips=qemu ;;
+	*) die "--monitor: lull or qemu" ;;
+	esac
+	# shellcheck disable=SC2086 # a list of words
+	${matrix}_matrix $chips
+fi
+if [ -n "$list" ]; then
+	cat "$work"/scenarios/*/name 2>/dev/null
+	exit 0
+fi
+[ $scenario_count -gt 0 ] || die "no scenario matches $only"
+"$here/prepare.sh" || exit 1
+if [ "$monitor" = lull ] && [ -z "$cmd" ]; then
+	[ -x "$lull" ] || die "$lull is missing: run make first"
+fi
+rm -rf "$logs" && mkdir -p "$logs"
+
+first=1 stuck=0
+while [ "$first" -le $scenario_count ]; do
+	run_host "$first"
+	first=$((first + done_count))
+	[ "$done_count" -gt 0 ] && stuck=0
+	if [ -n "$obituary" ]; then
+		echo "# the emulated host died: $obituary"
+		stuck=$((stuck + 1))
+		if [ $stuck -ge 3 ]; then
+			report not-ok "$(cat "$work/scenarios/$(printf %03d "$first")/name")" "the emulated host died $stuck times: $obituary"
+			first=$((first + 1)) stuck=0
+			[ "$done_count" = 0 ] && ! grep -aq '^@BEGIN' "$work/data" && die "the emulated host does not start"
+		fi
+	elif [ "$first" -le $scenario_count ]; then
+		die "the host ended after $done_count scenarios"
+	fi
+done
+[ -n "$cmd" ] && cat "$logs/cmd.log" "$logs/cmd.err" "$logs/cmd.note"
+echo "# nested: $passed passed, $failed failed, $skipped skipped, $deaths host deaths, $SECONDS s"
+[ $failed -eq 0 ]

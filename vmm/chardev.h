@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chardev.h - the host's end of a serial port or console: bytes in, bytes out, bounded, never blocking a vCPU. */
+#ifndef LULL_CHARDEV_H
+#define LULL_CHARDEV_H
+
+#include "event_loop.h"
+#include "log.h"
+
+#include <stddef.h>
+
+struct chardev;
+struct lull_error;
+
+/* spec: "null", "fd=IN,OUT" (either may be -1; not closed), "file=PATH" (truncated, no input), "pty", "socket=PATH" (unix
+ * stream socket, one client at a time, a stale socket file is replaced, removed at the end).
+ * The host end outlives a machine reset. */
+struct chardev *chardev_open(const char *spec, const struct log *log, struct lull_error *err);
+/* Starts and ends the traffic; loop's thread or while it does not run. */
+int chardev_attach(struct chardev *cd, struct event_loop *loop);
+/* Writes out what is buffered, for at most timeout_ms, then lets go of the loop. */
+void chardev_detach(struct chardev *cd, unsigned timeout_ms);
+void chardev_close(struct chardev *cd);
+
+/* The device's end. input: on the loop's thread, with at most as many bytes as room() said. */
+struct chardev_user {
+	size_t (*room)(void *ctx);
+	void (*input)(void *ctx, const uint8_t *data, size_t len);
+	void *ctx;
+};
+void chardev_connect(struct chardev *cd, const struct chardev_user *user);
+void chardev_disconnect(struct chardev *cd);
+
+/* Any thread, never blocks: puts bytes into a ring of 64 KiB that the loop writes out; what does not fit is dropped and
+ * counted. */
+void chardev_write(struct chardev *cd, const uint8_t *data, size_t len);
+/* Any thread: room() may have grown. */
+void chardev_kick_input(struct chardev *cd);
+
+uint64_t chardev_dropped(const struct chardev *cd);
+const char *chardev_path(const struct chardev *cd); /* pty or socket path, else "" */
+
+#endif
