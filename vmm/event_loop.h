@@ -23,12 +23,13 @@ struct event_loop {
 int event_loop_init(struct event_loop *loop);
 void event_loop_fini(struct event_loop *loop);
 
-/* Any thread. events are EPOLLIN, EPOLLOUT...; 0 removes the descriptor from the set. -EPERM: the descriptor cannot be
- * waited for (a regular file). After a removal on another thread a callback may still be running: remove on the loop's
- * thread or after the loop ended. */
+/* Any thread, but one at a time for one source. events are EPOLLIN, EPOLLOUT...; 0 removes the descriptor from the set,
+ * which must happen before it is closed. EPOLLHUP and EPOLLERR come unasked. -EPERM: the descriptor cannot be waited for
+ * (a regular file). Removed on the loop's thread, also from another source's callback, fn is not called again; after a
+ * removal on another thread it may still be running. */
 int event_loop_set(struct event_loop *loop, struct event_source *src, uint32_t events);
 
-void event_loop_run(struct event_loop *loop);  /* until event_loop_stop() */
+void event_loop_run(struct event_loop *loop);  /* until event_loop_stop(), also one that came before it */
 void event_loop_stop(struct event_loop *loop); /* any thread */
 
 #endif
