@@ -21,8 +21,9 @@ static inline gpa_t gpa(uint64_t value)
 
 /* RAM ends here and goes on at 4 GiB: below 4 GiB live the MMIO devices. */
 #define GUEST_MEM_HOLE_BASE 0xc0000000ull
-#define GUEST_MEM_HOLE_END 0x100000000ull
-#define GUEST_MEM_REGIONS 2
+#define GUEST_MEM_HOLE_END  0x100000000ull
+#define GUEST_MEM_REGIONS   2
+#define GUEST_MEM_MIN       0x200000ull /* the first megabyte holds lull's tables */
 
 struct guest_mem_region {
 	uint64_t base, size; /* guest-physical bytes; size 0: not there */
@@ -36,8 +37,10 @@ struct guest_mem {
 	int fd; /* the memfd when shared, else -1 */
 };
 
-/* bytes: a multiple of 4096. shared: a memfd that others can map, else anonymous memory with transparent huge
- * pages (from 2 MiB up: the first 2 MiB keep small pages so that a tiny guest touches only what it uses). */
+/* bytes: a multiple of 4096, at least GUEST_MEM_MIN, at most what the host has. shared: a memfd that others can map,
+ * else anonymous memory with transparent huge pages (from 2 MiB up: the first 2 MiB keep small pages so that a tiny
+ * guest touches only what it uses). Kept out of core dumps and of forked children. After a failure *mem is empty, and
+ * guest_mem_fini() is harmless. */
 int guest_mem_init(struct guest_mem *mem, uint64_t bytes, bool shared, struct lull_error *err);
 void guest_mem_fini(struct guest_mem *mem);
 

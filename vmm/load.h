@@ -21,9 +21,9 @@ enum boot_mode {
 struct boot_state {
 	enum boot_mode mode;
 	uint64_t entry;
-	uint64_t stack;              /* RSP; 0: leave it 0 */
-	uint64_t rax, rbx, rdi, rsi; /* others are 0 */
-	const char *protocol;        /* "Linux bzImage", "PVH", "multiboot 1"... for the log */
+	uint64_t stack;                   /* RSP; 0: leave it 0 */
+	uint64_t rax, rbx, rdx, rdi, rsi; /* others are 0 */
+	const char *protocol;             /* "Linux bzImage", "PVH", "multiboot 1"... for the log */
 	uint64_t initrd_base, initrd_bytes;
 };
 
@@ -33,8 +33,8 @@ struct load_request {
 	const char *cmdline;        /* never NULL */
 	const struct machine *machine;
 	struct guest_mem *mem;
-	bool flat, flat_real_mode;  /* do not sniff: a flat binary */
-	uint64_t flat_addr;         /* 0: default of the mode */
+	bool flat, flat_real_mode; /* do not sniff: a flat binary */
+	uint64_t flat_addr;        /* 0: default of the mode */
 };
 
 /* Sniffs the image by its magic, loads it and the initrd, and writes the boot information (zero page, start_info,
