@@ -18,6 +18,7 @@ function normal(s) {
 /^GUEST problems end/ { inside = 0; next }
 /^GUEST log begin/ { quiet = 1; next }
 /^GUEST log end/ { quiet = 0; next }
+inside && /\] Code: / { next }
 inside { print normal($0); next }
 quiet { next }
 /BIOS bug|[Ff]irmware [Bb]ug|APIC timer disabled|Call Trace|rcu.*(stall|starved)|WARNING:|BUG:|Oops|[Kk]ernel panic|lockup|nobody cared|unchecked MSR|hung task|general protection/ {
