@@ -295,6 +295,7 @@ static void owner_sleeps(unsigned posts)
 		s.timeouts += ret == -ETIMEDOUT;
 		s.interrupts += ret == -EINTR;
 		assert_int_equal(s.wake.word & WAKE_STATE_MASK, WAKE_LOOKING);
+		assert_true(ret != 0 || s.wake.word != ticket);
 	}
 }
 
@@ -442,6 +443,7 @@ static bool holds(struct cast c)
 			return false;
 		}
 		assert_int_equal(s.consumed, c.posts);
+		assert_int_equal(s.wake.word / ONE_POST, c.posts);
 		assert_in_range(s.futex_wakes, 0, s.sleeps);
 		assert_in_range(s.kicks, 0, s.entries);
 		assert_in_range(s.timeouts + s.interrupts, 0, 1);
