@@ -25,12 +25,14 @@ static void step(void);
 static long test_syscall(long number, ...);
 
 #undef atomic_load_explicit
+#undef atomic_store
 #undef atomic_fetch_and
 #undef atomic_fetch_or
 #undef atomic_exchange
 #undef atomic_compare_exchange_strong
 #undef atomic_compare_exchange_weak
 #define atomic_load_explicit(p, order) (step(), __c11_or_gnu_load(p, order))
+#define atomic_store(p, v)             (step(), atomic_store_explicit(p, v, memory_order_seq_cst))
 #define atomic_fetch_and(p, v)         (step(), atomic_fetch_and_explicit(p, v, memory_order_seq_cst))
 #define atomic_fetch_or(p, v)          (step(), atomic_fetch_or_explicit(p, v, memory_order_seq_cst))
 #define atomic_exchange(p, v)          (step(), atomic_exchange_explicit(p, v, memory_order_seq_cst))
