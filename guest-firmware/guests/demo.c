@@ -1,9 +1,119 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* demo.c - the guest of `lull demo`. */
-void _start(void);
-void _start(void)
+/*
+ * demo.c - the guest of `lull demo`: two CPUs are woken from HLT by each source in turn. The monitor counts; the guest
+ * only says on COM1 what it does.
+ */
+#include "guest.h"
+
+enum {
+	TIMER_WAKES = 200,
+	TIMER_NS = 1000000,
+	ROUND_TRIPS = 200,
+	DEVICE_WAKES = 50,
+	NMI_WAKES = 20,
+	PAUSE_NS = 200000, /* between two events, so that each finds its CPU halted */
+	VECTOR_TIMER = 0x40,
+	VECTOR_PING = 0x41,
+	VECTOR_COM1 = 0x42,
+	PM1_CNT = 0x604,
+};
+
+static volatile uint32_t answers;
+
+/* The other CPU answers from inside its handlers: an NMI can come between any two instructions of a loop. */
+static void on_nmi(struct regs *regs)
 {
-	__asm__ volatile("outl %0, $0xf4" : : "a"(0));
+	(void)regs;
+	ipi(0, VECTOR_WAKE);
+}
+
+static void on_ping(unsigned vector, struct irq_frame *frame)
+{
+	(void)vector;
+	(void)frame;
+	apic_eoi();
+	ipi(0, VECTOR_WAKE);
+}
+
+static void on_wake(unsigned vector, struct irq_frame *frame)
+{
+	(void)vector;
+	(void)frame;
+	answers++;
+	apic_eoi();
+}
+
+static void answer(void *arg)
+{
+	(void)arg;
 	for (;;)
-		__asm__ volatile("hlt");
+		halt();
+}
+
+static void sleep_ns(uint32_t ns, bool deadline)
+{
+	uint32_t seen = irq_counts[VECTOR_TIMER];
+
+	if (deadline)
+		wrmsr(MSR_TSC_DEADLINE, rdtsc() + (uint64_t)ns * tsc_khz() / 1000000);
+	else
+		apic_write(APIC_TMICT, ns);
+	halt_until(irq_counts[VECTOR_TIMER] != seen);
+}
+
+static void device_wakes(bool deadline)
+{
+	uint32_t i;
+
+	irq_expect(VECTOR_COM1);
+	ioapic_route(COM1_PIN, VECTOR_COM1, 0);
+	out8(COM_MCR, 8);
+	for (i = 0; i < DEVICE_WAKES; i++) {
+		in8(COM_IIR);
+		out8(COM_IER, 2); /* the transmitter is empty: interrupts at once */
+		halt_until(irq_counts[VECTOR_COM1] > i);
+		out8(COM_IER, 0);
+		sleep_ns(PAUSE_NS, deadline);
+	}
+	ioapic_route(COM1_PIN, IOAPIC_MASKED, 0);
+}
+
+int main(void)
+{
+	bool deadline = cpuid(1, 0).ecx & CPUID_1_ECX_TSC_DEADLINE;
+	uint32_t i;
+
+	apic_x2 = cpuid(1, 0).ecx & CPUID_1_ECX_X2APIC;
+	apic_setup();
+	irq_expect(VECTOR_TIMER);
+	irq_set(VECTOR_PING, on_ping);
+	exception_set(2, on_nmi);
+	serial_print("demo: %s, %s timer\n", apic_x2 ? "x2APIC" : "xAPIC", deadline ? "TSC-deadline" : "one-shot");
+
+	apic_timer(VECTOR_TIMER | (deadline ? LVT_DEADLINE : LVT_ONE_SHOT), 0);
+	serial_print("demo: %u timer wakes, 1 ms apart\n", TIMER_WAKES);
+	for (i = 0; i < TIMER_WAKES; i++)
+		sleep_ns(TIMER_NS, deadline);
+
+	serial_print("demo: %u interrupts from COM1\n", DEVICE_WAKES);
+	device_wakes(deadline);
+
+	cpu_start(1, answer, NULL);
+	irq_set(VECTOR_WAKE, on_wake);
+	sleep_ns(10 * TIMER_NS, deadline);
+	serial_print("demo: %u round trips between two CPUs\n", ROUND_TRIPS);
+	for (i = 0; i < ROUND_TRIPS; i++) {
+		ipi(1, VECTOR_PING);
+		halt_until(answers > i);
+	}
+
+	serial_print("demo: %u NMIs\n", NMI_WAKES);
+	for (i = 0; i < NMI_WAKES; i++) {
+		sleep_ns(PAUSE_NS, deadline);
+		apic_send(1, ICR_NMI | ICR_ASSERT);
+		halt_until(answers > ROUND_TRIPS + i);
+	}
+	serial_print("demo: done\n");
+	out16(PM1_CNT, 5 << 10 | 1 << 13);
+	return 0;
 }
