@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli_run.c - lull run: one guest from its configuration to its exit code. The main thread waits here for the end of
+ * the guest, for signals, for input and for the timeout, all in one ppoll(), and wakes up for nothing else. */
+#include "cli.h"
+#include "cli_input.h"
+#include "cli_out.h"
+#include "cli_stats.h"
+#include "cli_tty.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+enum cause {
+	CAUSE_NONE,
+	CAUSE_KEY,
+	CAUSE_SIGNAL,
+	CAUSE_TIMEOUT
+};
+
+/* Main thread only. */
+struct run {
+	const struct options *opt;
+	struct lull_vm *vm;
+	struct cli_input input;
+	bool has_input;
+	int serial_out; /* with has_input: stdout, or a private descriptor for it */
+	int signal_fd;
+	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	bool asked;          /* the power button was pressed for a signal */
+	enum cause cause;    /* why we stopped the guest */
+	int signo;
+	bool give_up; /* a signal came although the guest was being stopped */
+};
+
+/* ------------------------------------------------------------------------------ the end, and asking for it */
+
+static void stop(struct run *run, enum cause cause, int signo)
+{
+	if (run->cause != CAUSE_NONE) {
+		run->give_up = cause == CAUSE_SIGNAL;
+		return;
+	}
+	run->cause = cause;
+	run->signo = signo;
+	lull_vm_stop(run->vm);
+}
+
+static const char *signal_name(int signo)
+{
+	switch (signo) {
+	case SIGTERM:
+		return "SIGTERM";
+	case SIGINT:
+		return "SIGINT";
+	case SIGHUP:
+		return "SIGHUP";
+	default:
+		return "SIGQUIT";
+	}
+}
+
+static void press_power_button(struct run *run, int signo)
+{
+	run->asked = true;
+	cli_say("%s: asked the guest to power off; send it again to stop it at once", signal_name(signo));
+	lull_vm_power_button(run->vm);
+}
+
+/* ------------------------------------------------------------------------------ keys */
+
+static void print_stats(struct run *run, const char *label)
+{
+	struct cli_stats stats;
+	char *text = NULL;
+	size_t size;
+	FILE *memory;
+
+	if (cli_stats_take(&stats, run->vm, label, run->opt->config.irqchip) < 0)
+		return;
+	memory = open_memstream(&text, &size);
+	if (!memory)
+		return;
+	cli_stats_print(memory, &stats, 1);
+	if (fclose(memory) == 0)
+		cli_text(text);
+	free(text);
+}
+
+static void on_key(void *ctx, enum cli_key key)
+{
+	struct run *run = ctx;
+
+	switch (key) {
+	case CLI_KEY_HELP:
+		cli_text("Ctrl-a h       this help\n"
+		         "Ctrl-a s       statistics\n"
+		         "Ctrl-a x       stop the guest\n"
+		         "Ctrl-a Ctrl-a  send Ctrl-a to the guest");
+		break;
+	case CLI_KEY_STATS:
+		print_stats(run, "until now");
+		break;
+	case CLI_KEY_STOP:
+		stop(run, CAUSE_KEY, 0);
+		break;
+	case CLI_KEY_NONE:
+		break;
+	}
+}
+
+/* ------------------------------------------------------------------------------ signals */
+
+/* Until here each signal has its default effect; from here on they are read in the loop. Those that were ignored when
+ * we were started (nohup) stay so. */
+static int take_signals(struct run *run)
+{
+	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT};
+	struct sigaction action;
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+			sigaddset(&set, wanted[i]);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return run->signal_fd < 0 ? -errno : 0;
+}
+
+/* We may be in the foreground again, or no longer, and whoever had the terminal may have changed it. */
+static void come_back(struct run *run)
+{
+	if (!run->has_input)
+		return;
+	cli_tty_forget();
+	cli_tty_enter();
+	run->input.paused = !cli_tty_may_read();
+}
+
+/* Stops like a process that knows nothing of terminals, which also means: not at all in an orphaned group. */
+static void suspend(struct run *run)
+{
+	sigset_t set;
+
+	cli_tty_leave();
+	sigemptyset(&set);
+	sigaddset(&set, SIGTSTP);
+	raise(SIGTSTP);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	come_back(run);
+}
+
+static void on_signal(struct run *run, int signo)
+{
+	switch (signo) {
+	case SIGCONT:
+		come_back(run);
+		break;
+	case SIGTSTP:
+		suspend(run);
+		break;
+	case SIGTERM:
+	case SIGINT:
+		if (!run->asked && run->cause == CAUSE_NONE) {
+			press_power_button(run, signo);
+			break;
+		}
+		/* fall through */
+	default:
+		stop(run, CAUSE_SIGNAL, signo);
+	}
+}
+
+static void read_signals(struct run *run)
+{
+	struct signalfd_siginfo info;
+
+	while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		on_signal(run, (int)info.ssi_signo);
+}
+
+/* ------------------------------------------------------------------------------ the loop */
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+/* Time left until the deadline, or NULL for ever. */
+static const struct timespec *time_left(struct run *run, struct timespec *ts)
+{
+	int64_t left;
+
+	if (!run->deadline_ns || run->cause != CAUSE_NONE)
+		return NULL;
+	left = run->deadline_ns - now_ns();
+	if (left <= 0) {
+		stop(run, CAUSE_TIMEOUT, 0);
+		return NULL;
+	}
+	*ts = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+	return ts;
+}
+
+static void loop(struct run *run)
+{
+	int ended_fd = lull_vm_event_fd(run->vm);
+
+	while (!run->give_up) {
+		struct pollfd fds[] = {
+			{.fd = ended_fd, .events = POLLIN},
+			{.fd = run->signal_fd, .events = POLLIN},
+			{.fd = -1},
+			{.fd = -1},
+		};
+		struct timespec left;
+
+		if (run->has_input)
+			cli_input_before_poll(&run->input, fds + 2);
+		if (ppoll(fds, 4, time_left(run, &left), NULL) <= 0)
+			continue; /* interrupted, or the timeout, which the next round sees */
+		if (fds[0].revents)
+			return;
+		if (fds[1].revents)
+			read_signals(run);
+		if (run->has_input)
+			cli_input_after_poll(&run->input, fds + 2);
+	}
+}
+
+/* ------------------------------------------------------------------------------ before and after */
+
+/* With --serial stdio the guest's input comes through a pipe from us, and its output goes to stdout without us. */
+static int open_serial(struct run *run, struct lull_config *config, char *text, size_t size)
+{
+	int ret;
+
+	if (!run->opt->serial_stdio)
+		return 0;
+	ret = cli_input_open(&run->input, on_key, run);
+	if (ret)
+		return ret;
+	run->has_input = true;
+	run->serial_out = cli_private_fd(STDOUT_FILENO, O_WRONLY);
+	snprintf(text, size, "fd=%d,%d", run->input.pipe_in, run->serial_out);
+	config->serial = text;
+	return 0;
+}
+
+static void close_serial(struct run *run)
+{
+	if (!run->has_input)
+		return;
+	cli_input_close(&run->input);
+	cli_private_close(run->serial_out);
+}
+
+static void say_started(struct run *run)
+{
+	const char *path = lull_vm_serial_path(run->vm);
+	struct lull_stats stats = {.size = sizeof(stats)};
+
+	if (*path)
+		cli_say("serial: %s", path);
+	if (run->opt->config.log_level >= LULL_LOG_INFO)
+		for (uint32_t i = 0; lull_vm_vcpu_tid(run->vm, i) > 0; i++)
+			cli_say("vcpu%u: thread %d", i, lull_vm_vcpu_tid(run->vm, i));
+	if (run->opt->config.log_level >= LULL_LOG_DEBUG && lull_vm_stats(run->vm, &stats) == 0)
+		cli_say("set-up: %.2f ms (KVM %.2f, memory %.2f, loading %.2f, tables %.2f)",
+		        (double)stats.setup_total_ns / 1e6, (double)stats.setup_kvm_ns / 1e6,
+		        (double)stats.setup_memory_ns / 1e6, (double)stats.setup_load_ns / 1e6,
+		        (double)stats.setup_tables_ns / 1e6);
+	if (cli_tty_is_raw())
+		cli_say("Ctrl-a x stops the guest, Ctrl-a h lists the keys");
+}
+
+/* The exit code when it was us who stopped the guest, and its line. */
+static int stopped_by_us(const struct run *run)
+{
+	switch (run->cause) {
+	case CAUSE_TIMEOUT:
+		cli_say("timeout: the guest still ran after %g s; stopped it", (double)run->opt->timeout_ns / 1e9);
+		return CLI_TIMEOUT;
+	case CAUSE_SIGNAL:
+		cli_say("%s: stopped the guest", signal_name(run->signo));
+		return CLI_SIGNAL + run->signo;
+	case CAUSE_KEY:
+		cli_say("Ctrl-a x: stopped the guest");
+		return CLI_OK;
+	case CAUSE_NONE:
+		break;
+	}
+	return CLI_OK;
+}
+
+static int finish(struct run *run)
+{
+	struct lull_exit end = {.size = sizeof(end)};
+	struct lull_error err = {0};
+	const char *line;
+	int code, ret;
+
+	if (run->give_up) { /* it does not even stop: leave it to the kernel */
+		cli_tty_leave();
+		return stopped_by_us(run);
+	}
+	ret = lull_vm_wait(run->vm, 0, &end, &err);
+	cli_tty_leave();
+	if (run->opt->stats)
+		print_stats(run, "whole run");
+	lull_vm_destroy(run->vm); /* writes out what the guest printed last */
+	if (ret) {
+		cli_say("%s", err.text);
+		return CLI_KVM_ERROR;
+	}
+	if (end.reason == LULL_EXIT_STOPPED)
+		return stopped_by_us(run);
+	code = cli_end(&end, &line);
+	if (*line)
+		cli_say("%s", line);
+	return code;
+}
+
+static int run_vm(struct run *run)
+{
+	struct lull_error err = {0};
+
+	if (take_signals(run) < 0) {
+		cli_say("signals: %s; raise the limit of open files", strerror(errno));
+		lull_vm_destroy(run->vm);
+		return CLI_CANNOT;
+	}
+	if (run->has_input)
+		cli_tty_enter();
+	if (lull_vm_start(run->vm, &err) < 0) {
+		cli_tty_leave();
+		cli_say("%s", err.text);
+		lull_vm_destroy(run->vm);
+		return CLI_CANNOT;
+	}
+	if (run->opt->timeout_ns)
+		run->deadline_ns = now_ns() + (int64_t)run->opt->timeout_ns;
+	say_started(run);
+	loop(run);
+	return finish(run);
+}
+
+static int dry_run(struct run *run, const struct lull_config *config)
+{
+	struct lull_error err = {0};
+	void *text = NULL;
+	size_t bytes = 0;
+	int ret = lull_dump(config, "machine", &text, &bytes, &err);
+
+	lull_vm_destroy(run->vm);
+	if (ret < 0) {
+		cli_say("%s", err.text);
+		return CLI_CANNOT;
+	}
+	fwrite(text, 1, bytes, stdout);
+	free(text);
+	return cli_finish_stdout(CLI_OK);
+}
+
+int cli_run(const struct options *opt)
+{
+	struct run run = {.opt = opt, .signal_fd = -1, .serial_out = STDOUT_FILENO};
+	struct lull_config config = opt->config;
+	struct lull_error err = {0};
+	char serial[48];
+	int code, ret;
+
+	config.log = cli_log;
+	ret = open_serial(&run, &config, serial, sizeof(serial));
+	if (ret) {
+		cli_say("serial: cannot make a pipe: %s; raise the limit of open files", strerror(-ret));
+		return CLI_CANNOT;
+	}
+	run.vm = lull_vm_create(&config, &err);
+	if (!run.vm) {
+		cli_say("%s", err.text);
+		code = CLI_CANNOT;
+	} else if (opt->dry_run) {
+		code = dry_run(&run, &config);
+	} else {
+		code = run_vm(&run);
+	}
+	if (run.signal_fd >= 0)
+		close(run.signal_fd);
+	close_serial(&run);
+	return code;
+}

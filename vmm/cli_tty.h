@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli_tty.h - the terminal: raw while the guest has it, as it was before on every way out. */
+#ifndef LULL_CLI_TTY_H
+#define LULL_CLI_TTY_H
+
+#include <stdbool.h>
+
+/* True when stdin may be read now: not a terminal, or one whose foreground job we are. */
+bool cli_tty_may_read(void);
+
+/* Makes the terminal raw. False, and nothing changes, when stdin and stdout are not both terminals or when we are not
+ * the foreground job. The main thread only, like leave. */
+bool cli_tty_enter(void);
+void cli_tty_leave(void);  /* as it was before; fine when not raw */
+void cli_tty_forget(void); /* somebody else has set the terminal: leave() must not touch it */
+bool cli_tty_is_raw(void); /* any thread */
+
+/* A descriptor of our own for an inherited one, so that O_NONBLOCK on it is not seen by those who share the inherited
+ * one. Falls back to fd itself. Close it with cli_private_close(). */
+int cli_private_fd(int fd, int open_flags);
+void cli_private_close(int fd);
+
+#endif

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* options.c - the table of options, which drives parsing, --help and the check of the man page, and what each option
+ * does. It knows what a value looks like; what a machine can have is for the library to judge. */
+#include "options.h"
+
+#include "cli_value.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int options_bad(struct lull_error *err, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(err->text, sizeof(err->text), fmt, args);
+	va_end(args);
+	err->code = -EINVAL;
+	return -EINVAL;
+}
+
+static int no_memory(struct lull_error *err)
+{
+	options_bad(err, "command line: out of memory; make it shorter");
+	err->code = -ENOMEM;
+	return -ENOMEM;
+}
+
+static int bad_value(const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return options_bad(err, "--%s: cannot use '%.200s'; give %s", spec->name, value, spec->accepts);
+}
+
+/* ------------------------------------------------------------------------------ setters */
+
+static void *target(struct options *opt, const struct option_spec *spec)
+{
+	return (char *)opt + spec->target;
+}
+
+static int set_flag(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	(void)value, (void)err;
+	opt->config.flags |= spec->flag;
+	return 0;
+}
+
+static int set_true(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	(void)value, (void)err;
+	*(bool *)target(opt, spec) = true;
+	return 0;
+}
+
+static int set_text(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (value[0] == '\0')
+		return options_bad(err, "--%s: the value is empty; give %s", spec->name, spec->accepts);
+	*(const char **)target(opt, spec) = value;
+	return 0;
+}
+
+static int set_cpus(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t n;
+
+	if (!cli_value_number(value, &n) || n == 0 || n > UINT32_MAX)
+		return bad_value(spec, value, err);
+	opt->config.vcpus = (uint32_t)n;
+	return 0;
+}
+
+static int set_mem(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t n;
+
+	if (!cli_value_size(value, 1 << 20, &n) || n == 0)
+		return bad_value(spec, value, err);
+	opt->config.ram_bytes = n;
+	return 0;
+}
+
+static int set_flat_addr(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t n;
+
+	if (!cli_value_size(value, 1, &n) || n == 0)
+		return bad_value(spec, value, err);
+	opt->config.flat_addr = n;
+	opt->config.flags |= LULL_FORCE_FLAT;
+	return 0;
+}
+
+static int set_timeout(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	const uint64_t year_ns = 366 * 86400 * (uint64_t)1000000000;
+	uint64_t ns;
+
+	if (!cli_value_seconds(value, &ns) || ns == 0 || ns > year_ns)
+		return bad_value(spec, value, err);
+	opt->timeout_ns = ns;
+	return 0;
+}
+
+int options_add_word(struct options *opt, const char *value, struct lull_error *err)
+{
+	char *joined;
+
+	if (asprintf(&joined, "%s%s%s", opt->cmdline ? opt->cmdline : "", opt->cmdline ? " " : "", value) < 0)
+		return no_memory(err);
+	free(opt->cmdline);
+	opt->cmdline = joined;
+	opt->config.cmdline = joined;
+	return 0;
+}
+
+static int add_cmdline(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	(void)spec;
+	return options_add_word(opt, value, err);
+}
+
+static int set_serial(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	bool path = (strncmp(value, "file=", 5) == 0 && value[5]) || (strncmp(value, "socket=", 7) == 0 && value[7]);
+
+	opt->serial_stdio = strcmp(value, "stdio") == 0;
+	if (opt->serial_stdio)
+		return 0;
+	if (!path && strcmp(value, "null") != 0 && strcmp(value, "pty") != 0)
+		return bad_value(spec, value, err);
+	opt->config.serial = value;
+	return 0;
+}
+
+/* The position of value among two words, or -1. */
+static int pick(const char *value, const char *first, const char *second)
+{
+	if (strcmp(value, first) == 0)
+		return 0;
+	return strcmp(value, second) == 0 ? 1 : -1;
+}
+
+static int set_irqchip(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (pick(value, "user", "kernel") < 0)
+		return bad_value(spec, value, err);
+	opt->config.irqchip = value;
+	return 0;
+}
+
+static int set_on_reboot(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	int which = pick(value, "exit", "restart");
+
+	if (which < 0)
+		return bad_value(spec, value, err);
+	opt->config.flags |= which ? LULL_RESTART_ON_RESET : 0u;
+	return 0;
+}
+
+static int set_debug_exit(struct options *opt, const struct option_spec *spec, const char *value,
+                          struct lull_error *err)
+{
+	int which = pick(value, "qemu", "raw");
+
+	if (which < 0)
+		return bad_value(spec, value, err);
+	opt->config.flags |= which ? LULL_DEBUG_EXIT_RAW : 0u;
+	return 0;
+}
+
+static int set_flat_mode(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	int which = pick(value, "long", "real");
+
+	if (which < 0)
+		return bad_value(spec, value, err);
+	opt->config.flags |= LULL_FORCE_FLAT | (which ? LULL_FLAT_REAL_MODE : 0u);
+	return 0;
+}
+
+static int set_log_level(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	static const char *const names[] = {"error", "warn", "info", "debug"};
+
+	for (int i = LULL_LOG_ERROR; i <= LULL_LOG_DEBUG; i++)
+		if (strcmp(value, names[i]) == 0) {
+			opt->config.log_level = (enum lull_log_level)i;
+			return 0;
+		}
+	return bad_value(spec, value, err);
+}
+
+static int set_verbose(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	(void)spec, (void)value, (void)err;
+	if (opt->config.log_level < LULL_LOG_DEBUG)
+		opt->config.log_level++;
+	return 0;
+}
+
+/* ------------------------------------------------------------------------------ the tables */
+
+enum {
+	RUN = COMMAND_RUN,
+	DUMP = COMMAND_DUMP,
+	DEMO = COMMAND_DEMO,
+};
+
+#define IN(member) offsetof(struct options, member)
+
+const struct option_spec option_specs[] = {
+	{"cpus", 'c', "N", RUN | DUMP, set_cpus, .accepts = "a number from 1 on", .help = "virtual CPUs (1)"},
+	{"mem", 'm', "SIZE", RUN | DUMP, set_mem, .accepts = "MiB, or a number with K, M or G, such as 512M",
+         .help = "guest memory, in MiB or with K, M or G behind it (256M)"},
+	{"initrd", 'i', "PATH", RUN | DUMP, set_text, .target = IN(config.initrd), .accepts = "the path of a file",
+         .help = "initial RAM disk, or the first module of a multiboot kernel"},
+	{"cmdline", 'p', "TEXT", RUN | DUMP, add_cmdline, .repeats = true,
+         .help = "kernel command line; given several times, the texts are joined with spaces. lull adds nothing"},
+	{"irqchip", 0, "user|kernel", RUN | DUMP | DEMO, set_irqchip, .accepts = "user or kernel",
+         .help = "whose interrupt controllers: lull's own, or KVM's (user)"},
+	{"halt-poll", 0, "POLICY", RUN | DEMO, set_text, .target = IN(config.halt_poll),
+         .accepts = "none or fixed:NS, such as fixed:50000",
+         .help = "how long a halted virtual CPU looks for work before it sleeps: none, or fixed:NS nanoseconds (none)"},
+	{"cpu-affinity", 0, "LISTS", RUN, set_text, .target = IN(config.cpu_affinity),
+         .accepts = "CPU lists joined by ':', such as 0:1 or 0-3,8",
+         .help = "host CPUs of each virtual CPU: lists joined by ':', the last one repeats, such as 0:1 or 0-3,8"},
+	{"serial", 0, "WHERE", RUN | DUMP, set_serial, .accepts = "stdio, null, file=PATH, pty or socket=PATH",
+         .help = "the serial port: stdio, null, file=PATH, pty or socket=PATH (stdio)"},
+	{"timeout", 0, "SECONDS", RUN | DEMO, set_timeout, .accepts = "seconds above 0, such as 10 or 0.5",
+         .help = "stop the guest after so long and exit with 124; fractions are fine"},
+	{"on-reboot", 0, "exit|restart", RUN, set_on_reboot, .accepts = "exit or restart",
+         .help = "what a reset by the guest does: exit with 64, or start again (exit)"},
+	{"debug-exit", 0, "qemu|raw", RUN, set_debug_exit, .accepts = "qemu or raw",
+         .help = "exit code of a write of V to isa-debug-exit: (V << 1) | 1 as in QEMU, or V (qemu)"},
+	{"flat-addr", 0, "ADDR", RUN | DUMP, set_flat_addr, .accepts = "an address above 0, such as 0x100000 or 1M",
+         .help = "KERNEL is a flat binary: where it goes and starts (1M, in real mode 0x7c00)"},
+	{"flat-mode", 0, "long|real", RUN | DUMP, set_flat_mode, .accepts = "long or real",
+         .help = "KERNEL is a flat binary: the CPU mode it starts in (long)"},
+	{"no-x2apic", 0, NULL, RUN | DUMP, set_flag, .flag = LULL_NO_X2APIC, .help = "hide x2APIC from the guest"},
+	{"no-tsc-deadline", 0, NULL, RUN | DUMP, set_flag, .flag = LULL_NO_TSC_DEADLINE,
+         .help = "hide the TSC-deadline timer from the guest"},
+	{"no-pv-eoi", 0, NULL, RUN | DUMP, set_flag, .flag = LULL_NO_PV_EOI,
+         .help = "hide the paravirtual end of interrupt from the guest"},
+	{"dry-run", 0, NULL, RUN, set_true, .target = IN(dry_run),
+         .help = "create everything, print the machine, run nothing"},
+	{"stats", 0, NULL, RUN, set_true, .target = IN(stats),
+         .help = "print halts, wakes and exits on standard error at the end"},
+	{"output", 'o', "FILE", DUMP, set_text, .target = IN(output), .accepts = "the path of a file",
+         .help = "write to FILE instead of standard output"},
+	{"log-level", 0, "LEVEL", RUN | DUMP | DEMO, set_log_level, .accepts = "error, warn, info or debug",
+         .help = "least important messages to show: error, warn, info or debug (warn)"},
+	{"verbose", 'v', NULL, RUN | DUMP | DEMO, set_verbose, .repeats = true,
+         .help = "show more messages: -v info, -vv debug"},
+	{0},
+};
+
+const struct command_spec command_specs[] = {
+	{COMMAND_RUN, "run", "[OPTION]... KERNEL [-- WORD...]", "run a kernel; words after -- join its command line"},
+	{COMMAND_DEMO, "demo", "[OPTION]...", "run the built-in guest and show how its CPUs waited"},
+	{COMMAND_DUMP, "dump", "WHAT [OPTION]... [KERNEL [-- WORD...]]",
+         "show the machine: acpi, fdt, e820, cpuid, machine, or one ACPI table such as DSDT"},
+	{COMMAND_DOCTOR, "doctor", "", "say what this host offers, each finding with a verdict"},
+	{0},
+};
+
+void options_free(struct options *opt)
+{
+	free(opt->cmdline);
+	opt->cmdline = NULL;
+}
