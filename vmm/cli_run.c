@@ -17,6 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+enum {
+	STOP_S = 5, /* how long a guest may take to be stopped */
+};
+
 enum cause {
 	CAUSE_NONE,
 	CAUSE_KEY,
@@ -32,23 +36,30 @@ struct run {
 	bool has_input;
 	int serial_out; /* with has_input: stdout, or a private descriptor for it */
 	int signal_fd;
-	int64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	int64_t deadline_ns; /* CLOCK_MONOTONIC: of the guest, then of its being stopped; 0: none */
 	bool asked;          /* the power button was pressed for a signal */
 	enum cause cause;    /* why we stopped the guest */
 	int signo;
-	bool give_up; /* a signal came although the guest was being stopped */
+	bool give_up; /* it did not stop in time */
 };
 
 /* ------------------------------------------------------------------------------ the end, and asking for it */
 
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 static void stop(struct run *run, enum cause cause, int signo)
 {
-	if (run->cause != CAUSE_NONE) {
-		run->give_up = cause == CAUSE_SIGNAL;
+	if (run->cause != CAUSE_NONE)
 		return;
-	}
 	run->cause = cause;
 	run->signo = signo;
+	run->deadline_ns = now_ns() + (int64_t)STOP_S * 1000000000;
 	lull_vm_stop(run->vm);
 }
 
@@ -75,19 +86,15 @@ static void press_power_button(struct run *run, int signo)
 
 /* ------------------------------------------------------------------------------ keys */
 
-static void print_stats(struct run *run, const char *label)
+static void print_stats(const struct cli_stats *stats)
 {
-	struct cli_stats stats;
 	char *text = NULL;
 	size_t size;
-	FILE *memory;
+	FILE *memory = open_memstream(&text, &size);
 
-	if (cli_stats_take(&stats, run->vm, label, run->opt->config.irqchip) < 0)
-		return;
-	memory = open_memstream(&text, &size);
 	if (!memory)
 		return;
-	cli_stats_print(memory, &stats, 1);
+	cli_stats_print(memory, stats, 1);
 	if (fclose(memory) == 0)
 		cli_text(text);
 	free(text);
@@ -96,6 +103,7 @@ static void print_stats(struct run *run, const char *label)
 static void on_key(void *ctx, enum cli_key key)
 {
 	struct run *run = ctx;
+	struct cli_stats stats;
 
 	switch (key) {
 	case CLI_KEY_HELP:
@@ -105,7 +113,8 @@ static void on_key(void *ctx, enum cli_key key)
 		         "Ctrl-a Ctrl-a  send Ctrl-a to the guest");
 		break;
 	case CLI_KEY_STATS:
-		print_stats(run, "until now");
+		if (cli_stats_take(&stats, run->vm, "until now", run->opt->config.irqchip) == 0)
+			print_stats(&stats);
 		break;
 	case CLI_KEY_STOP:
 		stop(run, CAUSE_KEY, 0);
@@ -167,15 +176,11 @@ static void on_signal(struct run *run, int signo)
 	case SIGTSTP:
 		suspend(run);
 		break;
-	case SIGTERM:
-	case SIGINT:
-		if (!run->asked && run->cause == CAUSE_NONE) {
-			press_power_button(run, signo);
-			break;
-		}
-		/* fall through */
 	default:
-		stop(run, CAUSE_SIGNAL, signo);
+		if ((signo == SIGTERM || signo == SIGINT) && !run->asked && run->cause == CAUSE_NONE)
+			press_power_button(run, signo);
+		else
+			stop(run, CAUSE_SIGNAL, signo);
 	}
 }
 
@@ -189,25 +194,18 @@ static void read_signals(struct run *run)
 
 /* ------------------------------------------------------------------------------ the loop */
 
-static int64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
-}
-
 /* Time left until the deadline, or NULL for ever. */
 static const struct timespec *time_left(struct run *run, struct timespec *ts)
 {
 	int64_t left;
 
-	if (!run->deadline_ns || run->cause != CAUSE_NONE)
+	if (!run->deadline_ns)
 		return NULL;
 	left = run->deadline_ns - now_ns();
 	if (left <= 0) {
+		run->give_up = run->cause != CAUSE_NONE;
 		stop(run, CAUSE_TIMEOUT, 0);
-		return NULL;
+		left = 0; /* the next round knows */
 	}
 	*ts = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
 	return ts;
@@ -308,18 +306,22 @@ static int finish(struct run *run)
 {
 	struct lull_exit end = {.size = sizeof(end)};
 	struct lull_error err = {0};
+	struct cli_stats stats;
 	const char *line;
 	int code, ret;
+	bool has_stats;
 
-	if (run->give_up) { /* it does not even stop: leave it to the kernel */
+	if (run->give_up) { /* ending the process ends it, too */
 		cli_tty_leave();
+		cli_say("guest: did not stop within %d s; left it to the kernel", STOP_S);
 		return stopped_by_us(run);
 	}
 	ret = lull_vm_wait(run->vm, 0, &end, &err);
-	cli_tty_leave();
-	if (run->opt->stats)
-		print_stats(run, "whole run");
+	has_stats = run->opt->stats && cli_stats_take(&stats, run->vm, "whole run", run->opt->config.irqchip) == 0;
 	lull_vm_destroy(run->vm); /* writes out what the guest printed last */
+	cli_tty_leave();
+	if (has_stats)
+		print_stats(&stats);
 	if (ret) {
 		cli_say("%s", err.text);
 		return CLI_KVM_ERROR;
@@ -335,9 +337,10 @@ static int finish(struct run *run)
 static int run_vm(struct run *run)
 {
 	struct lull_error err = {0};
+	int ret = take_signals(run);
 
-	if (take_signals(run) < 0) {
-		cli_say("signals: %s; raise the limit of open files", strerror(errno));
+	if (ret) {
+		cli_say("signals: %s; raise the limit of open files", strerror(-ret));
 		lull_vm_destroy(run->vm);
 		return CLI_CANNOT;
 	}
