@@ -3,9 +3,12 @@
  * lapic.h - the local APICs of one VM: registers, priorities, destinations and the timer. SDM vol. 3, chapter 11
  * (xAPIC and x2APIC). Pure: no clock, no KVM, no thread of its own; time comes in as the host's TSC.
  *
- * Threads. Each APIC has an owner, its vCPU's thread. Posters (any thread) only OR bits into IRR, TMR and the
- * events word of a target and then call sink.notify; everything else belongs to the owner. What posters must know
- * of a target to match a destination (ID, mode, LDR, DFR, enabled) is written by the owner and read atomically.
+ * Threads. Each APIC has an owner, its vCPU's thread. Posters (any thread) only OR bits into IRR, TMR, the events
+ * word and the error bits of a target and then call sink.notify; everything else belongs to the owner. What posters
+ * must know of a target to match a destination (mode, LDR, DFR, enabled, priority) is written by the owner and read
+ * atomically. No lock anywhere.
+ *
+ * An APIC's ID is the number of its CPU; it cannot be changed by the guest.
  */
 #ifndef LULL_LAPIC_H
 #define LULL_LAPIC_H
@@ -14,10 +17,11 @@
 #include "wake.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define LAPIC_BASE_DEFAULT 0xfee00000ull
-#define LAPIC_SIZE 0x1000ull
+#define LAPIC_SIZE         0x1000ull
 
 enum {
 	MSR_IA32_APIC_BASE = 0x1b,
@@ -36,8 +40,8 @@ enum {
 /* Delivery modes: SDM vol. 3, 11.6.1 (ICR) and 11.5.1 (LVT). */
 enum lapic_delivery {
 	LAPIC_FIXED = 0,
-	LAPIC_LOWEST = 1,
-	LAPIC_SMI = 2,
+	LAPIC_LOWEST = 1, /* to the matching APIC with the lowest class in PPR; equal ones take turns */
+	LAPIC_SMI = 2,    /* there is no SMM: nobody takes it */
 	LAPIC_NMI = 4,
 	LAPIC_INIT = 5,
 	LAPIC_SIPI = 6,
@@ -45,15 +49,16 @@ enum lapic_delivery {
 };
 
 struct lapic_irq {
-	uint32_t dest;       /* APIC ID or logical mask; the broadcast value of its width means all */
-	bool dest_x2apic;    /* dest is 32 bits wide (from an x2APIC ICR), else 8 bits */
+	uint32_t dest;    /* APIC ID or logical mask; the broadcast value of its width means all */
+	bool dest_x2apic; /* dest is 32 bits wide (from an x2APIC ICR), else 8 bits */
 	bool logical;
-	bool level;          /* level-triggered: EOI is broadcast to the IOAPIC */
+	bool level; /* level-triggered: EOI is broadcast to the IOAPIC */
 	enum lapic_delivery mode;
 	uint8_t vector;
 };
 
-/* What posters leave for the owner, besides IRR. */
+/* What posters leave for the owner, besides IRR. An INIT drops a SIPI posted before it; of several SIPIs the first
+ * one counts. Whether a SIPI means anything (the CPU waits for it) is for the owner to know. */
 enum lapic_event {
 	LAPIC_EVENT_NMI = 1u << 0,
 	LAPIC_EVENT_INIT = 1u << 1,
@@ -62,7 +67,8 @@ enum lapic_event {
 };
 
 struct lapic_sink {
-	/* Work for cpu was published. Any thread. */
+	/* Work for cpu was published. Any thread, also that of cpu itself (a device it just wrote to). Not called for
+	 * what an APIC sends to itself: its owner looks for work before it enters the guest anyway. */
 	void (*notify)(void *ctx, unsigned cpu, enum wake_cause cause);
 	/* A level-triggered vector ended on some CPU: tell the IOAPIC. Owner's thread. */
 	void (*eoi)(void *ctx, uint8_t vector);
@@ -72,27 +78,39 @@ struct lapic_sink {
 struct lapic;
 struct lapics;
 
-/* tsc_khz: rate of the TSC values given to lapic_*(). The count-mode timer runs at LAPIC_TIMER_HZ before the
- * divider. features hidden here are hidden in CPUID by the caller as well. */
-#define LAPIC_TIMER_HZ 1000000000ull
+/* The count-mode timer runs at LAPIC_TIMER_HZ before the divider. A periodic timer fires at most every
+ * LAPIC_TIMER_MIN_PERIOD_NS: a guest cannot make its host take timer interrupts faster than it can run the handler.
+ * It is what KVM's own APIC allows by default, so guests meet the same limit with either backend. */
+#define LAPIC_TIMER_HZ            1000000000ull
+#define LAPIC_TIMER_MIN_PERIOD_NS 200000ull
 
+/* tsc_khz: rate of the TSC values given to lapic_*(), not 0. cpus: not 0. Features hidden here are hidden in CPUID by
+ * the caller as well. NULL: no memory. */
 struct lapics *lapics_create(unsigned cpus, uint64_t tsc_khz, bool x2apic, bool tsc_deadline,
-			     const struct lapic_sink *sink);
+                             const struct lapic_sink *sink);
 void lapics_destroy(struct lapics *l);
 struct lapic *lapics_get(struct lapics *l, unsigned cpu);
 
-/* Any thread. source_cpu is the sender (for shorthands done by the caller: UINT32_MAX). Returns how many APICs took it. */
+/* Any thread. Returns how many APICs took it: an APIC that is disabled (by software: for fixed and lowest priority;
+ * globally: for all) takes nothing. The cause told to sink.notify is WAKE_NMI or WAKE_INIT where the mode says so. */
 unsigned lapics_deliver(struct lapics *l, const struct lapic_irq *irq, enum wake_cause cause);
-/* Any thread: decodes the message, then delivers it as WAKE_DEVICE. */
-void lapics_msi(struct lapics *l, const struct msi_msg *msg);
+/* Any thread: decodes the message, then delivers it as WAKE_DEVICE. Anything that is no interrupt message: 0. */
+unsigned lapics_msi(struct lapics *l, const struct msi_msg *msg);
+
+/* Any thread: events posted and not yet taken. */
+uint32_t lapic_events(const struct lapic *a);
+
+/* LINT0/LINT1 input, a pulse: NMI, ExtINT, INIT or fixed as its LVT says. Any thread. */
+void lapic_lint(struct lapic *a, unsigned lint);
 
 /* ---- Owner only from here on ---- */
 
-/* Power-up or RESET (init false) or INIT (init true: keeps the APIC ID, IA32_APIC_BASE and nothing else). */
+/* Power-up or RESET (init false) or INIT (init true: keeps the APIC ID, IA32_APIC_BASE and events posted since). */
 void lapic_reset(struct lapic *a, bool init);
 
-/* offset within the 4 KiB page. Accesses are 4 bytes at 16-byte aligned offsets; others read as 0 / are dropped
- * (SDM vol. 3, 11.4.1). All ones while the APIC is disabled or in x2APIC mode. */
+/* offset within the 4 KiB page. Accesses are 4 bytes at 16-byte aligned offsets; narrower reads within these 4 bytes
+ * work too; others read as 0 / are dropped (SDM vol. 3, 11.4.1). All ones while the APIC is disabled or in x2APIC
+ * mode. Calls with now_tsc first fire what is due: look at lapic_pending() after them. */
 uint64_t lapic_mmio_read(struct lapic *a, uint64_t offset, unsigned size, uint64_t now_tsc);
 void lapic_mmio_write(struct lapic *a, uint64_t offset, unsigned size, uint64_t value, uint64_t now_tsc);
 
@@ -102,14 +120,16 @@ int lapic_msr_write(struct lapic *a, uint32_t index, uint64_t value, uint64_t no
 void lapic_set_tsc_offset(struct lapic *a, int64_t tsc_offset);
 
 /* IA32_APIC_BASE. Write: 0, or -EINVAL for an illegal transition, reserved bits, or a base other than the default
- * (relocation is refused). */
+ * (relocation is refused). Clearing the enable bit loses all state but TPR, which is the CPU's CR8. */
 uint64_t lapic_base(const struct lapic *a);
 int lapic_set_base(struct lapic *a, uint64_t value);
 
-/* Events posted since the last call, and their SIPI vector. */
+/* Events posted since the last call, and their SIPI vector (may be NULL). */
 uint32_t lapic_take_events(struct lapic *a, uint8_t *sipi_vector);
 
-/* The highest requested vector whose class is above PPR, or -1. Software-disabled APIC: -1. */
+/* The highest requested vector whose class is above PPR, or -1. Globally disabled APIC: -1. A software-disabled one
+ * accepts nothing new but still delivers what it holds: "pending interrupts in IRR and ISR are held and require
+ * masking or handling by the CPU" (SDM vol. 3, 11.4.7.2). */
 int lapic_pending(struct lapic *a);
 /* Moves that vector from IRR to ISR; the caller injects it. Returns it, or -1. */
 int lapic_ack(struct lapic *a);
@@ -121,7 +141,7 @@ static inline bool lapic_has_work(struct lapic *a)
 
 void lapic_eoi(struct lapic *a);
 
-/* CR8 <-> TPR[7:4]. */
+/* CR8 <-> TPR[7:4]. Setting the value it has leaves TPR[3:0] alone, so it may be called after every exit. */
 uint8_t lapic_cr8(const struct lapic *a);
 void lapic_set_cr8(struct lapic *a, uint8_t cr8);
 
@@ -134,7 +154,7 @@ uint64_t lapic_timer_deadline(const struct lapic *a);
  * fell behind skips the periods it missed: one interrupt stands for them. */
 bool lapic_timer_expire(struct lapic *a, uint64_t now_tsc);
 
-/* LINT0/LINT1 input: NMI and ExtINT as LVT says. Any thread. */
-void lapic_lint(struct lapic *a, unsigned lint);
+/* For a dump: several short lines, each ended by a newline, cut to size (always terminated). */
+void lapic_describe(const struct lapic *a, char *text, size_t size);
 
 #endif
