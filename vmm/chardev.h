@@ -11,28 +11,31 @@
 struct chardev;
 struct lull_error;
 
-/* spec: "null", "fd=IN,OUT" (either may be -1; not closed), "file=PATH" (truncated, no input), "pty", "socket=PATH" (unix
- * stream socket, one client at a time, a stale socket file is replaced, removed at the end).
- * The host end outlives a machine reset. */
+/* spec: "null", "fd=IN,OUT" (either may be -1; not closed, not changed: O_NONBLOCK would be shared with others),
+ * "file=PATH" (truncated, no input), "pty", "socket=PATH" (unix stream socket, one client at a time, a stale socket
+ * file is replaced, removed at the end). log must live as long. The host end outlives a machine reset. */
 struct chardev *chardev_open(const char *spec, const struct log *log, struct lull_error *err);
 /* Starts and ends the traffic; loop's thread or while it does not run. */
 int chardev_attach(struct chardev *cd, struct event_loop *loop);
-/* Writes out what is buffered, for at most timeout_ms, then lets go of the loop. */
+/* Writes out what is buffered, for at most timeout_ms, drops and counts the rest, then lets go of the loop. */
 void chardev_detach(struct chardev *cd, unsigned timeout_ms);
 void chardev_close(struct chardev *cd);
 
-/* The device's end. input: on the loop's thread, with at most as many bytes as room() said. */
+/* The device's end; every call comes on the loop's thread, or from chardev_detach(). The device may call
+ * chardev_write() and chardev_kick_input() with its own lock held, but not connect and disconnect. */
 struct chardev_user {
 	size_t (*room)(void *ctx);
-	void (*input)(void *ctx, const uint8_t *data, size_t len);
+	void (*input)(void *ctx, const uint8_t *data, size_t len); /* at most as many bytes as room() said */
+	void (*drained)(void *ctx);                                /* may be NULL; see chardev_write() */
 	void *ctx;
 };
 void chardev_connect(struct chardev *cd, const struct chardev_user *user);
-void chardev_disconnect(struct chardev *cd);
+void chardev_disconnect(struct chardev *cd); /* any thread: no call is running once it returns */
 
 /* Any thread, never blocks: puts bytes into a ring of 64 KiB that the loop writes out; what does not fit is dropped and
- * counted. */
-void chardev_write(struct chardev *cd, const uint8_t *data, size_t len);
+ * counted. True: drained() follows within about a millisecond, once the bytes went out and no more came, or when it
+ * turns out that the host takes nothing. False: it does not (the output is discarded, blocked or gone). */
+bool chardev_write(struct chardev *cd, const uint8_t *data, size_t len);
 /* Any thread: room() may have grown. */
 void chardev_kick_input(struct chardev *cd);
 
