@@ -11,25 +11,26 @@ say = $(if $(V),,@echo "  $(1)	$(2)")
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wwrite-strings -Wcast-qual \
 	-Wpointer-arith -Wimplicit-fallthrough -Wformat=2 -Wno-format-nonliteral $(if $(WERROR),-Werror)
+CLANG_WARN := $(if $(findstring clang,$(CC)),-Wconditional-uninitialized -Wno-gnu-variable-sized-type-not-at-end)
 BASE := -std=gnu11 -O2 -g -fno-strict-aliasing -fno-common -fvisibility=hidden -fstack-protector-strong \
 	-Iinclude -Ivmm -Idevices -D_GNU_SOURCE -DLULL_VERSION='"$(VERSION)"' -pthread -MMD -MP
 CFLAGS ?=
-HOST_FLAGS := $(BASE) $(WARN) $(if $(findstring undefined,$(SAN))$(findstring address,$(SAN))$(findstring thread,$(SAN)),,-D_FORTIFY_SOURCE=2) \
-	-fPIC $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined) $(CFLAGS)
+HOST_FLAGS := $(BASE) $(WARN) $(CLANG_WARN) -fPIC $(CFLAGS) \
+	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined,-D_FORTIFY_SOURCE=2)
 MUSL_FLAGS := $(BASE) $(WARN) -fPIE -ffunction-sections -fdata-sections -isystem $(B)/sysinclude $(CFLAGS)
 
 CLI := $(wildcard vmm/main.c vmm/options.c vmm/cli*.c)
 SRC := $(filter-out $(CLI),$(wildcard vmm/*.c devices/*.c))
 BLOB := guest-firmware/blob.S
 
-H := $(B)/host$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter-out gcc,$(CC)),-$(CC))
 comma := ,
+H := $(B)/host$(if $(SAN),-$(subst $(comma),-,$(SAN)))$(if $(filter-out gcc,$(CC)),-$(CC))
 host_obj := $(SRC:%.c=$(H)/%.o) $(BLOB:%.S=$(H)/%.o)
 musl_obj := $(SRC:%.c=$(B)/musl/%.o) $(BLOB:%.S=$(B)/musl/%.o)
 cli_obj := $(CLI:%.c=$(B)/musl/%.o)
 
 all: $(B)/lull $(B)/liblull.a $(B)/liblull.so guests
-.PHONY: all lib guests demo check check-unit lint bench-start install clean deps
+.PHONY: all lib guests unit install clean FORCE
 .DELETE_ON_ERROR:
 
 # ---- the command: one static binary on musl; kernel and libfdt headers are seen through links ----
@@ -40,11 +41,14 @@ $(B)/sysinclude/.done:
 	for f in fdt.h libfdt.h libfdt_env.h; do ln -sf /usr/include/$$f $(@D)/$$f; done; touch $@
 
 # Objects are made again when the flags change.
+write_stamp = $(Q)mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
 $(B)/flags-%: FORCE
-	$(Q)mkdir -p $(@D); echo '$($*_STAMP)' | cmp -s - $@ || echo '$($*_STAMP)' > $@
+	$(call write_stamp,$($*_STAMP))
+$(H)/flags: FORCE
+	$(call write_stamp,$(CC) $(HOST_FLAGS))
 FORCE:
-host_STAMP := $(CC) $(HOST_FLAGS)
 musl_STAMP := $(MUSL_CC) $(MUSL_FLAGS)
+.PRECIOUS: $(B)/flags-musl
 
 $(B)/musl/%.o: %.c $(B)/sysinclude/.done $(B)/flags-musl
 	$(call say,CC,$<)
@@ -52,14 +56,14 @@ $(B)/musl/%.o: %.c $(B)/sysinclude/.done $(B)/flags-musl
 $(B)/musl/%.o: %.S $(B)/sysinclude/.done $(B)/guests/demo.elf
 	$(call say,AS,$<)
 	$(Q)mkdir -p $(@D); $(MUSL_CC) $(MUSL_FLAGS) -I$(B) -c $< -o $@
-$(H)/%.o: %.c $(B)/flags-host
+$(H)/%.o: %.c $(H)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -c $< -o $@
 $(H)/%.o: %.S $(B)/guests/demo.elf
 	$(call say,AS,$<)
 	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -I$(B) -c $< -o $@
 
-FDT_A := $(shell $(CC) -print-file-name=libfdt.a)
+FDT_A = $(shell $(CC) -print-file-name=libfdt.a)
 $(B)/lull: $(cli_obj) $(musl_obj)
 	$(call say,LD,$@)
 	$(Q)$(MUSL_CC) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--build-id=sha1 -o $@.full $^ $(FDT_A)
@@ -83,14 +87,11 @@ include guest-firmware/guests.mk
 # ---- tests ----
 unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(H)/unit/%)
-$(H)/unit/%: tests/unit/%.c $(H)/liball.a
+$(H)/unit/%: tests/unit/%.c $(H)/liball.a $(H)/flags
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -Itests -I. $< $(H)/liball.a -lcmocka -lfdt -lpthread -o $@
 unit: $(unit_bin)
-check-unit: unit
-	$(Q)tests/run.sh unit $(unit_bin)
-
--include tests/tests.mk
+include tests/tests.mk
 
 install: all
 	install -D -m 755 $(B)/lull $(DESTDIR)/usr/local/bin/lull

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+# The targets that test, and the two that install what they need first: check and demo.
+
+-include tests/fuzz/fuzz.mk
+
+# The whole of it, as CI runs it.
+check:
+	$(Q)tests/install-deps.sh test
+	$(Q)tests/run.sh all
+
+# Minutes less: no sanitizers, no fuzzing, no nested rig.
+check-quick:
+	$(Q)tests/run.sh quick
+
+# Needs no /dev/kvm.
+check-unit: unit
+	$(Q)tests/run.sh unit $(unit_bin)
+
+lint:
+	$(Q).ci/lint.sh
+
+demo:
+	$(Q)tests/install-deps.sh build
+	$(Q)$(MAKE) --no-print-directory $(B)/lull
+	$(Q)$(B)/lull demo
+
+# What a variable of the Makefile holds, for scripts: make -s print-HOST_FLAGS
+print-%:
+	@echo '$($*)'
+.PHONY: check check-quick check-unit lint demo
