@@ -73,6 +73,7 @@ int cli_demo(const struct options *opt)
 		const char *policy = opt->config.halt_poll ? opt->config.halt_poll : policies[i];
 		int code = run_once(opt, policy, i == 0, &runs[i]);
 
+		runs[i].label = kernel ? "by KVM" : policy;
 		if (code != CLI_OK)
 			return cli_finish_stdout(code);
 	}

@@ -14,9 +14,10 @@ static void two_columns(const char *left, int indent, const char *text)
 {
 	int room = WIDTH - indent;
 
-	printf("  %-*s", indent - 2, left);
-	if ((int)strlen(left) > indent - 4)
-		printf("\n%*s", indent, "");
+	if ((int)strlen(left) > indent - 3)
+		printf("  %s\n%*s", left, indent, "");
+	else
+		printf("  %-*s", indent - 2, left);
 	while ((int)strlen(text) > room) {
 		int cut = room;
 

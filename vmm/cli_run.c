@@ -148,7 +148,6 @@ static void come_back(struct run *run)
 {
 	if (!run->has_input)
 		return;
-	cli_tty_forget();
 	cli_tty_enter();
 	run->input.paused = !cli_tty_may_read();
 }
@@ -279,8 +278,6 @@ static void say_started(struct run *run)
 		        (double)stats.setup_total_ns / 1e6, (double)stats.setup_kvm_ns / 1e6,
 		        (double)stats.setup_memory_ns / 1e6, (double)stats.setup_load_ns / 1e6,
 		        (double)stats.setup_tables_ns / 1e6);
-	if (cli_tty_is_raw())
-		cli_say("Ctrl-a x stops the guest, Ctrl-a h lists the keys");
 }
 
 /* The exit code when it was us who stopped the guest, and its line. */
@@ -344,8 +341,8 @@ static int run_vm(struct run *run)
 		lull_vm_destroy(run->vm);
 		return CLI_CANNOT;
 	}
-	if (run->has_input)
-		cli_tty_enter();
+	if (run->has_input && cli_tty_enter())
+		cli_say("Ctrl-a x stops the guest, Ctrl-a h lists the keys");
 	if (lull_vm_start(run->vm, &err) < 0) {
 		cli_tty_leave();
 		cli_say("%s", err.text);

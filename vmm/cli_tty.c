@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static struct termios before; /* written while raw is false */
+static bool saved;            /* before is valid */
 static atomic_bool raw;
 
 /* What ends a process by default and is not taken by the run loop. */
@@ -51,20 +52,29 @@ bool cli_tty_may_read(void)
 	return !isatty(STDIN_FILENO) || in_foreground();
 }
 
+static bool looks_raw(const struct termios *now)
+{
+	return !(now->c_lflag & (ICANON | ECHO | ISIG));
+}
+
 bool cli_tty_enter(void)
 {
-	struct termios guest;
+	struct termios now, guest;
 
-	if (cli_tty_is_raw())
+	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !in_foreground() || tcgetattr(STDIN_FILENO, &now) < 0) {
+		atomic_store(&raw, false); /* whoever has the terminal now has set it */
+		return false;
+	}
+	if (cli_tty_is_raw() && looks_raw(&now))
 		return true;
-	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO) || !in_foreground())
-		return false;
-	if (tcgetattr(STDIN_FILENO, &before) < 0)
-		return false;
-	guest = before;
+	atomic_store(&raw, false);
+	guest = now;
+	if (!saved || !looks_raw(&now)) /* raw since we had it: nobody has set it in between */
+		before = now;
+	saved = true;
 	cfmakeraw(&guest);
 	/* Output stays processed: guests that end lines with a bare newline are readable, \r\n is still \r\n. */
-	guest.c_oflag = before.c_oflag;
+	guest.c_oflag = now.c_oflag;
 	guard_fatal_signals();
 	atomic_store(&raw, true);
 	if (tcsetattr(STDIN_FILENO, TCSANOW, &guest) < 0) {
@@ -86,11 +96,6 @@ void cli_tty_leave(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &before);
 	atomic_store(&raw, false);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-void cli_tty_forget(void)
-{
-	atomic_store(&raw, false);
 }
 
 bool cli_tty_is_raw(void)

@@ -8,11 +8,10 @@
 /* True when stdin may be read now: not a terminal, or one whose foreground job we are. */
 bool cli_tty_may_read(void);
 
-/* Makes the terminal raw. False, and nothing changes, when stdin and stdout are not both terminals or when we are not
- * the foreground job. The main thread only, like leave. */
+/* Makes the terminal raw, or sees that it still is. False when stdin and stdout are not both terminals or when we are
+ * not the foreground job: then the terminal is left to those who have it. The main thread only, like leave. */
 bool cli_tty_enter(void);
 void cli_tty_leave(void);  /* as it was before; fine when not raw */
-void cli_tty_forget(void); /* somebody else has set the terminal: leave() must not touch it */
 bool cli_tty_is_raw(void); /* any thread */
 
 /* A descriptor of our own for an inherited one, so that O_NONBLOCK on it is not seen by those who share the inherited
