@@ -13,7 +13,7 @@
 struct lull_error;
 
 enum boot_mode {
-	BOOT_REAL,      /* CS:IP = entry >> 4 : entry & 15 when entry < 1 MiB */
+	BOOT_REAL,      /* CS:IP = 0 : entry below 64 KiB, else entry >> 4 : entry & 15; SS = 0; entry < 1 MiB */
 	BOOT_PROTECTED, /* 32 bits, flat segments, paging off: multiboot, PVH */
 	BOOT_LONG,      /* 64 bits, identity map of 4 GiB at MACHINE_PAGE_TABLES, GDT at MACHINE_GDT */
 };
