@@ -48,7 +48,7 @@ $(H)/flags: FORCE
 	$(call write_stamp,$(CC) $(HOST_FLAGS))
 FORCE:
 musl_STAMP := $(MUSL_CC) $(MUSL_FLAGS)
-.PRECIOUS: $(B)/flags-musl
+.SECONDARY:
 
 $(B)/musl/%.o: %.c $(B)/sysinclude/.done $(B)/flags-musl
 	$(call say,CC,$<)

@@ -26,5 +26,5 @@ demo:
 
 # What a variable of the Makefile holds, for scripts: make -s print-HOST_FLAGS
 print-%:
-	@echo '$($*)'
+	$(info $($*))@:
 .PHONY: check check-quick check-unit lint demo
