@@ -39,6 +39,17 @@ enum cli_key cli_input_key(bool *escaped, uint8_t byte, uint8_t out[2], size_t *
 	return CLI_KEY_NONE;
 }
 
+/* A terminal may be read empty by others between poll() and read(): ours must not block, and O_NONBLOCK on the one we
+ * inherited would be seen by them. */
+static int open_stdin(void)
+{
+	int own = -1;
+
+	if (isatty(STDIN_FILENO))
+		own = open("/proc/self/fd/0", O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return own < 0 ? STDIN_FILENO : own;
+}
+
 int cli_input_open(struct cli_input *input, void (*key)(void *ctx, enum cli_key key), void *ctx)
 {
 	int pipe_ends[2];
@@ -46,15 +57,15 @@ int cli_input_open(struct cli_input *input, void (*key)(void *ctx, enum cli_key 
 	if (pipe2(pipe_ends, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	*input = (struct cli_input){.pipe_in = pipe_ends[0], .pipe_out = pipe_ends[1], .key = key, .ctx = ctx};
-	/* Only a terminal can be read empty by others between poll() and read(). */
-	input->in = isatty(STDIN_FILENO) ? cli_private_fd(STDIN_FILENO, O_RDONLY) : STDIN_FILENO;
+	input->in = open_stdin();
 	input->paused = !cli_tty_may_read();
 	return 0;
 }
 
 static void end_of_input(struct cli_input *input)
 {
-	cli_private_close(input->in);
+	if (input->in > STDERR_FILENO)
+		close(input->in);
 	input->in = -1;
 }
 

@@ -8,7 +8,6 @@
 #include "cli_tty.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -34,7 +33,6 @@ struct run {
 	struct lull_vm *vm;
 	struct cli_input input;
 	bool has_input;
-	int serial_out; /* with has_input: stdout, or a private descriptor for it */
 	int signal_fd;
 	int64_t deadline_ns; /* CLOCK_MONOTONIC: of the guest, then of its being stopped; 0: none */
 	bool asked;          /* the power button was pressed for a signal */
@@ -249,18 +247,9 @@ static int open_serial(struct run *run, struct lull_config *config, char *text, 
 	if (ret)
 		return ret;
 	run->has_input = true;
-	run->serial_out = cli_private_fd(STDOUT_FILENO, O_WRONLY);
-	snprintf(text, size, "fd=%d,%d", run->input.pipe_in, run->serial_out);
+	snprintf(text, size, "fd=%d,%d", run->input.pipe_in, STDOUT_FILENO);
 	config->serial = text;
 	return 0;
-}
-
-static void close_serial(struct run *run)
-{
-	if (!run->has_input)
-		return;
-	cli_input_close(&run->input);
-	cli_private_close(run->serial_out);
 }
 
 static void say_started(struct run *run)
@@ -375,7 +364,7 @@ static int dry_run(struct run *run, const struct lull_config *config)
 
 int cli_run(const struct options *opt)
 {
-	struct run run = {.opt = opt, .signal_fd = -1, .serial_out = STDOUT_FILENO};
+	struct run run = {.opt = opt, .signal_fd = -1};
 	struct lull_config config = opt->config;
 	struct lull_error err = {0};
 	char serial[48];
@@ -398,6 +387,7 @@ int cli_run(const struct options *opt)
 	}
 	if (run.signal_fd >= 0)
 		close(run.signal_fd);
-	close_serial(&run);
+	if (run.has_input)
+		cli_input_close(&run.input);
 	return code;
 }

@@ -3,11 +3,8 @@
  * process has one terminal, so its state is at file scope; the signal handler needs it there. */
 #include "cli_tty.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <sys/stat.h>
 #include <termios.h>
 #include <unistd.h>
 
@@ -101,24 +98,4 @@ void cli_tty_leave(void)
 bool cli_tty_is_raw(void)
 {
 	return atomic_load(&raw);
-}
-
-int cli_private_fd(int fd, int open_flags)
-{
-	char path[32];
-	struct stat st;
-	int own;
-
-	/* Not for files: a second description has its own offset. Not for sockets: they cannot be opened. */
-	if (fstat(fd, &st) < 0 || !(S_ISFIFO(st.st_mode) || isatty(fd)))
-		return fd;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	own = open(path, open_flags | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	return own < 0 ? fd : own;
-}
-
-void cli_private_close(int fd)
-{
-	if (fd > STDERR_FILENO)
-		close(fd);
 }

@@ -14,9 +14,4 @@ bool cli_tty_enter(void);
 void cli_tty_leave(void);  /* as it was before; fine when not raw */
 bool cli_tty_is_raw(void); /* any thread */
 
-/* A descriptor of our own for an inherited one, so that O_NONBLOCK on it is not seen by those who share the inherited
- * one. Falls back to fd itself. Close it with cli_private_close(). */
-int cli_private_fd(int fd, int open_flags);
-void cli_private_close(int fd);
-
 #endif

@@ -15,6 +15,7 @@
 #include "wake.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct ioapic;
@@ -31,6 +32,7 @@ struct irqchip_config {
 	uint64_t tsc_khz;
 	bool x2apic, tsc_deadline, pv_eoi;
 	void (*notify)(void *ctx, unsigned cpu, enum wake_cause cause); /* any thread: work was published */
+	void (*active)(void *ctx); /* any thread; kernel backend: an interrupt went in, a halted vCPU may wake */
 	void *notify_ctx;
 };
 

@@ -2,6 +2,7 @@
 /* kvm.c - opening KVM, making a VM, and saying clearly why that does not work. */
 #include "kvm.h"
 
+#include "clock.h"
 #include "error.h"
 #include "util.h"
 
@@ -186,4 +187,17 @@ struct kvm_cpuid2 *kvm_supported_cpuid(const struct kvm *kvm, unsigned extra, st
 	}
 	error_set(err, -E2BIG, "KVM_GET_SUPPORTED_CPUID: more than 4096 entries");
 	return NULL;
+}
+
+uint64_t kvm_tsc_khz(const struct kvm *kvm)
+{
+	int khz = ioctl(kvm->vm_fd, KVM_GET_TSC_KHZ, 0);
+	if (khz > 0)
+		return (uint64_t)khz;
+	uint64_t ns = clock_ns(), tsc = clock_tsc();
+	struct timespec pause = {.tv_nsec = 20000000};
+	nanosleep(&pause, NULL);
+	ns = clock_ns() - ns;
+	tsc = clock_tsc() - tsc;
+	return (uint64_t)((unsigned __int128)tsc * 1000000u / ns);
 }

@@ -38,6 +38,9 @@ int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *e
 /* Guest accesses to these MSRs come out as exits: IA32_APIC_BASE, IA32_TSC_DEADLINE, PV EOI, poll control. */
 int kvm_route_msrs(struct kvm *kvm, struct lull_error *err);
 
+/* Rate of the host's TSC: KVM's word, or measured over 20 ms where KVM does not say. */
+uint64_t kvm_tsc_khz(const struct kvm *kvm);
+
 /* KVM_GET_SUPPORTED_CPUID, malloc()ed with room for extra more entries. NULL and *err on failure. */
 struct kvm_cpuid2 *kvm_supported_cpuid(const struct kvm *kvm, unsigned extra, struct lull_error *err);
 

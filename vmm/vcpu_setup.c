@@ -92,6 +92,7 @@ static void mode_sregs(struct kvm_sregs *s, const struct boot_state *boot)
 		uint16_t selector = boot->entry < 0x10000 ? 0 : (uint16_t)(boot->entry >> 4);
 		s->cs = real_segment(selector, true);
 		set_data_segments(s, real_segment(selector, false));
+		s->ss = real_segment(0, false);
 		s->cr0 = CR0_ET;
 		return;
 	}

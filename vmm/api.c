@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* api.c - lull.h: size rules, defaults and locking around vm.h. */
+#include "api.h"
+#include "vm.h"
+
+#include "acpi_pm.h"
+#include "error.h"
+#include "ioapic.h"
+#include "util.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+
+#define DEFAULT_RAM MiB(256)
+#define DEFAULT_DEAD_HALT_MS 500
+
+/* Copies a caller's structure of any version into ours: what it does not have is 0, what we do not know must be 0. */
+static int import(void *dst, size_t dst_size, const void *src, uint32_t src_size, const char *what, struct lull_error *err)
+{
+	if (src_size < sizeof(uint32_t))
+		return error_set(err, -EINVAL, "%s: its size is %u; set it to sizeof the structure", what, src_size);
+	for (size_t i = dst_size; i < src_size; i++)
+		if (((const uint8_t *)src)[i])
+			return error_set(err, -E2BIG, "%s: uses fields that this version of lull does not know", what);
+	memset(dst, 0, dst_size);
+	memcpy(dst, src, src_size < dst_size ? src_size : dst_size);
+	return 0;
+}
+
+/* The other way: as much as the caller has room for, its size stays. */
+static int export(void *dst, const void *src, size_t src_size)
+{
+	uint32_t room = *(const uint32_t *)dst;
+	if (room < sizeof(uint32_t))
+		return -EINVAL;
+	size_t bytes = room < src_size ? room : src_size;
+	memcpy((uint8_t *)dst + sizeof(room), (const uint8_t *)src + sizeof(room), bytes - sizeof(room));
+	if (room > bytes)
+		memset((uint8_t *)dst + bytes, 0, room - bytes);
+	return 0;
+}
+
+int api_import_config(struct lull_config *dst, const struct lull_config *src, struct lull_error *err)
+{
+	if (!src)
+		return error_set(err, -EINVAL, "configuration: none given");
+	int ret = import(dst, sizeof(*dst), src, src->size, "configuration", err);
+	if (ret < 0)
+		return ret;
+	dst->vcpus = dst->vcpus ? dst->vcpus : 1;
+	dst->ram_bytes = dst->ram_bytes ? dst->ram_bytes : DEFAULT_RAM;
+	dst->dead_halt_ms = dst->dead_halt_ms ? dst->dead_halt_ms : DEFAULT_DEAD_HALT_MS;
+	dst->kick_signal = dst->kick_signal ? dst->kick_signal : SIGRTMIN + 5;
+	return 0;
+}
+
+struct lull_vm *lull_vm_create(const struct lull_config *config, struct lull_error *err)
+{
+	struct lull_config full;
+	return api_import_config(&full, config, err) < 0 ? NULL : vm_create(&full, err);
+}
+
+int lull_vm_start(struct lull_vm *vm, struct lull_error *err)
+{
+	return vm_start(vm, err);
+}
+
+int lull_vm_wait(struct lull_vm *vm, int64_t timeout_ns, struct lull_exit *out, struct lull_error *err)
+{
+	struct timespec until;
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	if (timeout_ns > 0) {
+		until.tv_sec += (time_t)(timeout_ns / 1000000000);
+		until.tv_nsec += (long)(timeout_ns % 1000000000);
+		until.tv_sec += until.tv_nsec / 1000000000;
+		until.tv_nsec %= 1000000000;
+	}
+	int ret = 0;
+	pthread_mutex_lock(&vm->lock);
+	if (vm->state == VM_CREATED)
+		ret = error_set(err, -EINVAL, "this VM was not started");
+	while (ret == 0 && vm->state == VM_RUNNING) {
+		if (timeout_ns < 0)
+			pthread_cond_wait(&vm->changed, &vm->lock);
+		else if (timeout_ns == 0 || pthread_cond_timedwait(&vm->changed, &vm->lock, &until) == ETIMEDOUT)
+			ret = vm->state == VM_RUNNING ? error_set(err, -ETIMEDOUT, "the VM still runs") : 0;
+	}
+	struct lull_exit exit = vm->exit;
+	pthread_mutex_unlock(&vm->lock);
+	if (ret < 0 || !out)
+		return ret;
+	ret = export(out, &exit, sizeof(exit));
+	return ret < 0 ? error_set(err, ret, "exit: its size is not set") : 0;
+}
+
+int lull_vm_event_fd(const struct lull_vm *vm)
+{
+	return vm->event_fd;
+}
+
+void lull_vm_stop(struct lull_vm *vm)
+{
+	vm_end(vm, LULL_EXIT_STOPPED, 0, 0, "");
+}
+
+int lull_vm_pause(struct lull_vm *vm)
+{
+	return vm_pause(vm);
+}
+
+int lull_vm_resume(struct lull_vm *vm)
+{
+	return vm_resume(vm);
+}
+
+void lull_vm_reset(struct lull_vm *vm)
+{
+	vm_end(vm, LULL_EXIT_RESET, 0, 0, "");
+}
+
+void lull_vm_power_button(struct lull_vm *vm)
+{
+	pthread_mutex_lock(&vm->lock);
+	if (vm->state == VM_RUNNING && vm->board.pm)
+		acpi_pm_power_button(vm->board.pm);
+	pthread_mutex_unlock(&vm->lock);
+}
+
+void lull_vm_nmi(struct lull_vm *vm)
+{
+	pthread_mutex_lock(&vm->lock);
+	if (vm->state == VM_RUNNING && vm->chip)
+		vm->chip->ops->nmi(vm->chip, 0);
+	pthread_mutex_unlock(&vm->lock);
+}
+
+void lull_vm_destroy(struct lull_vm *vm)
+{
+	vm_destroy(vm);
+}
+
+int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu)
+{
+	struct lull_vm *locked = (struct lull_vm *)(uintptr_t)vm;
+	int tid = -1;
+	pthread_mutex_lock(&locked->lock);
+	if (vcpu < vm->vcpu_count)
+		tid = atomic_load(&vm->vcpus[vcpu].tid);
+	pthread_mutex_unlock(&locked->lock);
+	return tid > 0 ? tid : -ESRCH;
+}
+
+const char *lull_vm_serial_path(const struct lull_vm *vm)
+{
+	return chardev_path(vm->chardev);
+}
+
+/* ------------------------------------------------------------------------------- statistics */
+
+int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
+{
+	struct lull_stats s = {
+		.vcpus = vm->config.vcpus,
+		.boots = vm->boots,
+		.serial_dropped = chardev_dropped(vm->chardev),
+		.unclaimed_io = atomic_load(&vm->board.pio.unclaimed),
+		.unclaimed_mmio = atomic_load(&vm->board.mmio.unclaimed),
+		.ram_bytes = vm->config.ram_bytes,
+		.setup_kvm_ns = vm->times.kvm_ns,
+		.setup_memory_ns = vm->times.memory_ns,
+		.setup_load_ns = vm->times.load_ns,
+		.setup_tables_ns = vm->times.tables_ns,
+		.setup_total_ns = vm->times.total_ns,
+	};
+	return export(out, &s, sizeof(s));
+}
+
+static void read_vcpu(const struct vcpu *v, struct lull_vcpu_stats *s)
+{
+	const struct vcpu_counters *c = &v->count;
+	*s = (struct lull_vcpu_stats){
+		.vcpu = v->index,
+		.exits = stat_get(&c->exits),
+		.exits_io = stat_get(&c->io),
+		.exits_mmio = stat_get(&c->mmio),
+		.exits_msr = stat_get(&c->msr),
+		.exits_halt = stat_get(&c->halt),
+		.exits_irq_window = stat_get(&c->irq_window),
+		.exits_signal = stat_get(&c->signal),
+		.exits_other = stat_get(&c->other),
+		.irqs_injected = stat_get(&c->irqs_injected),
+		.eois_saved = stat_get(&c->eois_saved),
+		.kicks = stat_get(&c->kicks),
+		.halts = stat_get(&v->halt.halts),
+		.halt_poll_ns = stat_get(&v->halt.poll_ns),
+		.halt_wait_ns = stat_get(&v->halt.wait_ns),
+	};
+	for (unsigned i = 0; i < WAKE_CAUSES; i++) {
+		const struct halt_wake_stats *w = &v->halt.sources[i];
+		s->wake[i] = (struct lull_wake_stats){stat_get(&w->wakes), stat_get(&w->polled), stat_get(&w->slept),
+						      stat_get(&w->latency_ns), stat_get(&w->latency_max_ns)};
+	}
+}
+
+_Static_assert((int)WAKE_CAUSES == (int)LULL_WAKE_SOURCES && (int)WAKE_INIT == (int)LULL_WAKE_INIT,
+	       "enum wake_cause and enum lull_wake_source name the same sources in the same order");
+
+int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
+{
+	struct lull_vm *locked = (struct lull_vm *)(uintptr_t)vm;
+	struct lull_vcpu_stats s;
+	pthread_mutex_lock(&locked->lock);
+	bool there = vcpu < vm->vcpu_count;
+	if (there)
+		read_vcpu(&vm->vcpus[vcpu], &s);
+	pthread_mutex_unlock(&locked->lock);
+	return there ? export(out, &s, sizeof(s)) : -ESRCH;
+}
+
+/* --------------------------------------------------------------------------- custom devices */
+
+int lull_vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err)
+{
+	struct lull_device full;
+	int ret = import(&full, sizeof(full), device, device->size, "device", err);
+	if (ret < 0)
+		return ret;
+	if (!full.name || !*full.name)
+		return error_set(err, -EINVAL, "device: it has no name");
+	pthread_mutex_lock(&vm->lock);
+	if (vm->state != VM_CREATED)
+		ret = error_set(err, -EBUSY, "device %s: the VM was started already", full.name);
+	else
+		ret = vm_add_device(vm, &full, err);
+	pthread_mutex_unlock(&vm->lock);
+	return ret;
+}
+
+int lull_vm_set_irq(struct lull_vm *vm, uint32_t gsi, bool level)
+{
+	if (gsi >= IOAPIC_PINS)
+		return -EINVAL;
+	pthread_mutex_lock(&vm->lock);
+	int ret = vm->chip ? 0 : -ESRCH;
+	if (ret == 0)
+		ioapic_set_pin(vm->chip->ioapic, gsi, level);
+	pthread_mutex_unlock(&vm->lock);
+	return ret;
+}
+
+int lull_vm_msi(struct lull_vm *vm, uint64_t address, uint32_t data)
+{
+	const struct msi_msg msg = {.address = address, .data = data};
+	pthread_mutex_lock(&vm->lock);
+	int ret = vm->chip ? 0 : -ESRCH;
+	if (ret == 0)
+		vm->chip->ops->msi(vm->chip, &msg);
+	pthread_mutex_unlock(&vm->lock);
+	return ret;
+}
+
+void *lull_vm_memory(struct lull_vm *vm, uint64_t gpa_value, uint64_t bytes)
+{
+	return guest_mem_at(&vm->mem, gpa(gpa_value), bytes);
+}
+
+extern const uint8_t lull_demo_start[], lull_demo_end[];
+
+const void *lull_demo_image(size_t *bytes)
+{
+	*bytes = (size_t)(lull_demo_end - lull_demo_start);
+	return lull_demo_start;
+}
+
+const char *lull_version(void)
+{
+	return LULL_VERSION;
+}
