@@ -63,10 +63,13 @@ $(H)/%.o: %.S $(B)/guests/demo.elf
 	$(call say,AS,$<)
 	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -I$(B) -c $< -o $@
 
-FDT_A = $(shell $(CC) -print-file-name=libfdt.a)
+# musl-gcc has no -static-pie of its own: the same by hand.
+MUSL_LIB := /usr/lib/x86_64-linux-musl
+LINK := -static -nostartfiles -Wl,-pie,--no-dynamic-linker,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections,--build-id=sha1
+FDT_A = $(shell gcc -print-file-name=libfdt.a)
 $(B)/lull: $(cli_obj) $(musl_obj)
 	$(call say,LD,$@)
-	$(Q)$(MUSL_CC) -static-pie -Wl,-z,relro,-z,now,-z,noexecstack,--gc-sections,--build-id=sha1 -o $@.full $^ $(FDT_A)
+	$(Q)$(MUSL_CC) $(LINK) -o $@.full $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ $(FDT_A) $(MUSL_LIB)/crtn.o
 	$(Q)strip -o $@ $@.full
 
 # ---- the library: internals localised, so that an application's own bus_add() stays its own ----
