@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dump.c - lull_dump(): the machine's descriptions as guests get them, without a VM. */
 #include "api.h"
-#include "cpuid.h"
+#include "guest_cpuid.h"
 #include "error.h"
 #include "kvm.h"
 #include "mainboard.h"

@@ -3,7 +3,7 @@
 #include "vcpu.h"
 
 #include "clock.h"
-#include "cpuid.h"
+#include "guest_cpuid.h"
 #include "error.h"
 #include "kvm.h"
 #include "machine.h"

@@ -10,7 +10,7 @@
 #define LULL_VM_H
 
 #include "chardev.h"
-#include "cpuid.h"
+#include "guest_cpuid.h"
 #include "event_loop.h"
 #include "guest_mem.h"
 #include "halt.h"

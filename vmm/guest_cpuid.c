@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cpuid.c - edits KVM's supported CPUID. Topology: one package, one thread per core, APIC ID = vCPU index.
+ * guest_cpuid.c - edits KVM's supported CPUID. Topology: one package, one thread per core, APIC ID = vCPU index.
  * Sources: SDM vol. 2A CPUID (leaves 1, 4, 6, 0xa, 0xb, 0x1f); APM vol. 3, appendix E (8000_0001, 8000_0008, 8000_001D,
  * 8000_001E, 8000_0026); Documentation/virt/kvm/x86/cpuid.rst for 4000_0000 and 4000_0001.
  */
-#include "cpuid.h"
+#include "guest_cpuid.h"
 
 #include "error.h"
 #include "kvm.h"

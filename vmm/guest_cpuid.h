@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpuid.h - what the guest's CPUID says: KVM's supported leaves with the topology and the PV features of this VM. */
-#ifndef LULL_CPUID_H
-#define LULL_CPUID_H
+/* guest_cpuid.h - what the guest's CPUID says: KVM's supported leaves with the topology and the PV features of this VM. */
+#ifndef LULL_GUEST_CPUID_H
+#define LULL_GUEST_CPUID_H
 
 #include <stdbool.h>
 #include <stdint.h>
