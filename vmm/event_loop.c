@@ -54,14 +54,16 @@ void event_loop_fini(struct event_loop *loop)
 int event_loop_set(struct event_loop *loop, struct event_source *src, uint32_t events)
 {
 	struct epoll_event event = {.events = events, .data.ptr = src};
-	int op = !events ? EPOLL_CTL_DEL : src->added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+	bool was_added = src->added;
+	int op = !events ? EPOLL_CTL_DEL : was_added ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-	if (!events && !src->added)
+	if (!events && !was_added)
 		return 0;
-	if (epoll_ctl(loop->epoll_fd, op, src->fd, &event) < 0)
-		return -errno;
-	src->added = events != 0;
-	return 0;
+	src->added = events != 0; /* before: the callback may run, and remove it, before epoll_ctl() returns */
+	if (epoll_ctl(loop->epoll_fd, op, src->fd, &event) == 0)
+		return 0;
+	src->added = was_added;
+	return -errno;
 }
 
 void event_loop_run(struct event_loop *loop)
