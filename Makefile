@@ -7,7 +7,7 @@ VERSION := 0.1.0
 CC := gcc
 MUSL_CC := musl-gcc
 Q := $(if $(V),,@)
-say = $(if $(V),,@echo "  $(1)	$(2)")
+say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@echo "  $(1)	$(2)")
 
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wwrite-strings -Wcast-qual \
 	-Wpointer-arith -Wimplicit-fallthrough -Wformat=2 -Wno-format-nonliteral $(if $(WERROR),-Werror)

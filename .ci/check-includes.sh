@@ -11,11 +11,11 @@ layer() { # layer STEM: which layer a file belongs to
 	machine* | acpi | acpi_dsdt | aml | fdt | mptable | boot_tables | table_buf) echo tables ;;
 	image | load*) echo load ;;
 	halt | policy*) echo halt ;;
-	kvm | cpuid) echo kvm ;;
+	kvm | guest_cpuid) echo kvm ;;
 	irqchip*) echo irqchip ;;
 	vcpu*) echo vcpu ;;
 	mainboard*) echo board ;;
-	vm | vm_* | api | dump | doctor) echo vm ;;
+	vm | vm_* | api | dump | doctor*) echo vm ;;
 	*) echo "?" ;;
 	esac
 }

@@ -76,7 +76,7 @@ mutable_state() {
 		while read -r symbol; do
 			grep -qF "\`${symbol%%.[0-9]*}\` ($file)" docs/architecture.md ||
 				{ echo "$file: $symbol is mutable and not in docs/architecture.md"; bad=2; }
-		done < <(objdump -t "$object" | awk '$(NF-2) ~ /^\.(t?data|t?bss)(\.|$)/ && $(NF-2) !~ /^\.data\.rel\.ro/ && $(NF-1) !~ /^0+$/ { print $NF }')
+		done < <(objdump -t "$object" | awk 'NF > 3 && $(NF-2) ~ /^\.(t?data|t?bss)(\.|$)/ && $(NF-2) !~ /^\.data\.rel\.ro/ && $(NF-1) !~ /^0+$/ { print $NF }')
 	done < <(find build/musl/vmm build/musl/devices -name '*.o')
 	return $bad
 }
@@ -91,6 +91,14 @@ no_exit_in_library() {
 			sed "s|^|$file: |" | grep . && found=1
 	done
 	return $found
+}
+
+every_file_is_explained() {
+	local file missing=0
+	for file in "${sources[@]}" "${headers[@]}"; do
+		grep -qwF "$(basename "$file")" docs/architecture.md || { echo "$file is not in docs/architecture.md"; missing=1; }
+	done
+	return $missing
 }
 
 formatting() {
@@ -137,6 +145,7 @@ check "shellcheck on every script" shell_scripts
 check "every header compiles alone" headers_alone
 check "include direction" .ci/check-includes.sh
 check "no mutable file-scope state beyond docs/architecture.md" mutable_state
+check "docs/architecture.md has a line for every file" every_file_is_explained
 check "only the command line exits or prints" no_exit_in_library
 check "clang-format" formatting
 check "licence lines" licence_lines
