@@ -76,7 +76,7 @@ static const uint8_t *xsdt_table(const uint8_t *image, size_t size, unsigned nth
 	const uint8_t *xsdt = table_at(image, size, get64(image + 24), "XSDT");
 
 	assert_int_equal(get32(xsdt + 4), 36 + 2 * 8);
-	return table_at(image, size, get64(xsdt + 36 + 8 * nth), signature);
+	return table_at(image, size, get64(xsdt + 36 + 8ul * nth), signature);
 }
 
 static void rsdp_is_revision_2_with_both_sums(void **state)
@@ -263,7 +263,7 @@ static void acpi_that_does_not_fit_is_refused(void **state)
 	assert_int_equal(machine_board(&m, 512, GiB(16), 8), 0);
 	image = acpi_image(&m, &size);
 	free(image);
-	for (size_t room = 0; room < size; room += 1 + room / 8) {
+	for (size_t room = 1; room < size; room += 1 + room / 8) {
 		uint8_t *exact = malloc(room);
 
 		assert_int_equal(acpi_build(&m, exact, room, &err), -E2BIG);
@@ -393,7 +393,7 @@ static void fdt_room_is_enough_and_less_is_refused(void **state)
 	len = fdt_build(&m, fdt, room, NULL);
 	assert_true(len > 0);
 	free(fdt);
-	for (size_t less = 0; less < (size_t)len; less += 1 + less / 8) {
+	for (size_t less = 1; less < (size_t)len; less += 1 + less / 8) {
 		fdt = malloc(less);
 		assert_int_equal(fdt_build(&m, fdt, less, NULL), -E2BIG);
 		free(fdt);
