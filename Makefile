@@ -96,11 +96,15 @@ $(H)/unit/%: tests/unit/%.c $(H)/liball.a $(H)/flags
 unit: $(unit_bin)
 include tests/tests.mk
 
-install: all
+$(B)/lull.1: docs/lull.1.scd
+	$(Q)scdoc < $< > $@
+install: $(B)/lull $(B)/liblull.a $(B)/liblull.so $(if $(shell command -v scdoc),$(B)/lull.1)
 	install -D -m 755 $(B)/lull $(DESTDIR)/usr/local/bin/lull
 	install -D -m 644 include/lull.h $(DESTDIR)/usr/local/include/lull.h
 	install -D -m 644 $(B)/liblull.a $(DESTDIR)/usr/local/lib/liblull.a
 	install -D -m 755 $(B)/liblull.so $(DESTDIR)/usr/local/lib/liblull.so.0
+	ln -sf liblull.so.0 $(DESTDIR)/usr/local/lib/liblull.so
+	[ ! -e $(B)/lull.1 ] || install -D -m 644 $(B)/lull.1 $(DESTDIR)/usr/local/share/man/man1/lull.1
 
 clean:
 	rm -rf $(B)

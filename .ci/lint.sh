@@ -123,6 +123,11 @@ exported_symbols() {
 		! nm -g --defined-only build/liblull.a | awk 'NF == 3 { print $3 }' | grep -v '^lull_'
 }
 
+readme_example() {
+	sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$out/example.c"
+	gcc -Wall -Wextra -Werror "$out/example.c" -Iinclude build/liblull.a -lfdt -lpthread -o "$out/example"
+}
+
 n=0 failed=0
 check() { # check NAME COMMAND
 	n=$((n + 1))
@@ -150,6 +155,7 @@ check "only the command line exits or prints" no_exit_in_library
 check "clang-format" formatting
 check "licence lines" licence_lines
 check "build/lull: static, below 512 KiB, hardened" static_binary
+check "the README's example builds" readme_example
 check "the library exports lull_ names only" exported_symbols
 echo "1..$n"
 exit $failed
