@@ -100,11 +100,14 @@ static int find_base(struct load *l, struct bzimage *bz)
 	uint64_t base = get64(l->head + HDR_PREF_ADDRESS);
 	if (align == 0 || (align & (align - 1)) != 0 || align > ALIGNMENT_MAX)
 		return error_set(l->err, -ENOEXEC, "a damaged Linux bzImage: kernel_alignment is 0x%" PRIx64, align);
+	/* Not beyond 4 GiB first, so that rounding up cannot wrap; and not beyond after it. */
+	if (l->head[HDR_RELOCATABLE] != 0 && base < LOAD_REACH)
+		base = align_up(base, align);
 	if (base < MACHINE_HIGH_BASE || base >= LOAD_REACH)
 		return error_set(l->err, -ENOEXEC,
-		                 "a Linux bzImage that wants to be at 0x%" PRIx64 ", lull loads below 4 GiB", base);
-	if (l->head[HDR_RELOCATABLE] != 0)
-		base = align_up(base, align);
+		                 "a Linux bzImage that wants to be at 0x%" PRIx64
+		                 ", lull loads it between 1 MiB and 4 GiB",
+		                 base);
 	bz->base = base;
 	bz->init_size = get32(l->head + HDR_INIT_SIZE);
 	if (bz->init_size < bz->file_bytes)

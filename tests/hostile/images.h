@@ -86,7 +86,7 @@ static inline void image_elf(struct test_image *i, bool is64, uint64_t entry, co
 	memset(i, 0, sizeof(*i));
 	i->size = ELF_DATA;
 	for (unsigned k = 0; k < n; k++) {
-		if (s[k].type == PT_LOAD && s[k].off + s[k].filesz <= sizeof(i->bytes))
+		if (s[k].type == PT_LOAD && s[k].off <= sizeof(i->bytes) && s[k].filesz <= sizeof(i->bytes) - s[k].off)
 			fill(i, s[k].off, s[k].filesz);
 	}
 	uint8_t ident[EI_NIDENT] = {0x7f, 'E', 'L', 'F', is64 ? ELFCLASS64 : ELFCLASS32, ELFDATA2LSB, EV_CURRENT};

@@ -138,6 +138,10 @@ static void bzimage_headers_are_checked(void **state)
 	set64(&img, 0x258, 0x100000000);
 	refused(&f, "wants to be at 0x100000000");
 	image_bzimage(&img);
+	set64(&img, 0x258, 0xffffffff); /* the alignment takes it there */
+	refused(&f, "wants to be at 0x100000000");
+	image_bzimage(&img);
+	img.bytes[0x234] = 0;
 	set64(&img, 0x258, 0x10000);
 	refused(&f, "wants to be at 0x10000");
 	fixture_fini(&f);

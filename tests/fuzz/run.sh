@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# run.sh DIR SECONDS TARGET... - runs each libFuzzer target of DIR for SECONDS, as many at once as there are CPUs.
+# TAP on stdout; a failure prints the report, and the input stays in DIR/<target>.crash-*.
+set -u
+dir=$1 seconds=$2
+shift 2
+one() {
+	name=$1
+	mkdir -p "$dir/corpus/$name"
+	if "$dir/$name" -max_total_time="$seconds" -timeout=5 -rss_limit_mb=1024 -max_len=20000 -print_final_stats=1 \
+		-artifact_prefix="$dir/$name." "$dir/corpus/$name" "$dir/seeds/$name" >"$dir/$name.log" 2>&1; then
+		echo "ok - $name # $(sed -n 's/^stat::number_of_executed_units: *//p' "$dir/$name.log") inputs"
+		return 0
+	fi
+	echo "not ok - $name # see $dir/$name.log"
+	grep -v '^#[0-9]' "$dir/$name.log" | tail -40 | sed 's/^/# /'
+	return 1
+}
+if [ "${FUZZ_ONE:-}" != "" ]; then
+	one "$1"
+	exit
+fi
+echo "1..$#"
+export FUZZ_ONE=1
+printf '%s\n' "$@" | xargs -n 1 -P "$(nproc)" "$0" "$dir" "$seconds"
