@@ -18,7 +18,9 @@ guest_multiboot := -Wl,--defsym=multiboot_magic=0x1badb002,--defsym=multiboot_ch
 guest_pvh := -Wl,--defsym=multiboot_magic=0,--defsym=multiboot_checksum=0
 guest_STAMP := $(GUEST_CC) $(GUEST_FLAGS) $(GUEST_LINK)
 
-guests: $(foreach x,elf mb bin,$(guest_names:%=$(guest_out)/%.$x))
+# Those whose way in matters also in the other two forms.
+guests: $(guest_names:%=$(guest_out)/%.elf) \
+	$(foreach x,mb bin,$(patsubst %,$(guest_out)/%.$x,hello exit_now boot_info))
 
 $(guest_out)/lib/%.o: $(guest_dir)/lib/% $(B)/flags-guest
 	$(call say,GUEST,$<)

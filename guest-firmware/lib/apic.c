@@ -12,6 +12,11 @@ static void spurious(unsigned vector, struct irq_frame *frame)
 	(void)frame;
 }
 
+bool apic_is_kvms(void)
+{
+	return param_is("irqchip", "kernel");
+}
+
 void apic_setup(void)
 {
 	apic_x2 = param_is("apic", "x2apic");

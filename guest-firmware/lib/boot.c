@@ -46,39 +46,61 @@ static uint32_t get32(uint64_t addr)
 	return *(const uint32_t *)addr;
 }
 
-static void boot_read(void)
+static bool is_ram(uint64_t addr)
 {
-	const struct multiboot_info *mb;
-	const struct pvh_start_info *si;
+	return addr != 0 && addr < 0x40000000;
+}
 
-	boot.cmdline = "";
-	if (boot_entry_is_long) {
-		boot.protocol = BOOT_BARE;
-		boot.rsi = boot_entry[2];
-		boot.rdi = boot_entry[3];
-		if (boot.rsi != 0 && boot.rsi < 0x40000000 && get32(boot.rsi + BP_HEADER) == HDRS) {
-			boot.protocol = BOOT_LINUX;
-			boot.info = boot.rsi;
-			boot.rsdp = *(const uint64_t *)(boot.info + BP_RSDP);
-			if (get32(boot.info + BP_CMDLINE) != 0)
-				boot.cmdline = (const char *)(uint64_t)get32(boot.info + BP_CMDLINE);
-		}
-		return;
-	}
-	boot.info = (uint32_t)boot_entry[1];
-	if ((uint32_t)boot_entry[0] == MULTIBOOT_MAGIC) {
-		boot.protocol = BOOT_MULTIBOOT;
-		mb = (const struct multiboot_info *)boot.info;
-		if (mb->flags & 4)
-			boot.cmdline = (const char *)(uint64_t)mb->cmdline;
-		return;
-	}
+static void read_start_info(uint64_t addr)
+{
+	const struct pvh_start_info *si = (const struct pvh_start_info *)addr;
+
 	boot.protocol = BOOT_PVH;
-	si = (const struct pvh_start_info *)boot.info;
+	boot.info = addr;
 	check_eq(si->magic, PVH_MAGIC);
 	boot.rsdp = si->rsdp;
 	if (si->cmdline != 0)
 		boot.cmdline = (const char *)si->cmdline;
+}
+
+static void read_multiboot(uint64_t addr)
+{
+	const struct multiboot_info *mb = (const struct multiboot_info *)addr;
+
+	boot.protocol = BOOT_MULTIBOOT;
+	boot.info = addr;
+	if (mb->flags & 4)
+		boot.cmdline = (const char *)(uint64_t)mb->cmdline;
+}
+
+static void read_boot_params(uint64_t addr)
+{
+	boot.protocol = BOOT_LINUX;
+	boot.info = addr;
+	boot.rsdp = *(const uint64_t *)(addr + BP_RSDP);
+	if (get32(addr + BP_CMDLINE) != 0)
+		boot.cmdline = (const char *)(uint64_t)get32(addr + BP_CMDLINE);
+}
+
+static void boot_read(void)
+{
+	boot.cmdline = "";
+	boot.long_mode = boot_entry_is_long;
+	if (!boot.long_mode) {
+		if ((uint32_t)boot_entry[0] == MULTIBOOT_MAGIC)
+			read_multiboot((uint32_t)boot_entry[1]);
+		else
+			read_start_info((uint32_t)boot_entry[1]);
+		return;
+	}
+	boot.protocol = BOOT_BARE;
+	boot.rsi = boot_entry[2];
+	boot.rdi = boot_entry[3];
+	boot.rdx = boot_entry[4];
+	if (is_ram(boot.rdi) && get32(boot.rdi) == PVH_MAGIC)
+		read_start_info(boot.rdi);
+	else if (is_ram(boot.rsi) && get32(boot.rsi + BP_HEADER) == HDRS)
+		read_boot_params(boot.rsi);
 }
 
 bool boot_memory(unsigned n, struct memory_range *out)
@@ -192,6 +214,10 @@ uint64_t param_u64(const char *name, uint64_t otherwise)
 
 void guest_start(void)
 {
+	struct cpu *cpu = this_cpu();
+
+	cpu->id = 0;
+	cpu->resume = 0;
 	cpu_load_tss();
 	boot_read();
 	guest_exit((unsigned)main());

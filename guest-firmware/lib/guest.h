@@ -54,18 +54,19 @@ bool param_is(const char *name, const char *value);
 uint64_t param_u64(const char *name, uint64_t otherwise); /* decimal or 0x */
 
 enum boot_protocol {
-	BOOT_PVH,
+	BOOT_PVH,       /* also long mode with start_info in RDI */
 	BOOT_MULTIBOOT,
-	BOOT_LINUX, /* long mode with struct boot_params in RSI */
-	BOOT_BARE,  /* long mode without anything we know */
+	BOOT_LINUX,     /* long mode with only struct boot_params in RSI */
+	BOOT_BARE,      /* long mode without anything we know */
 };
 
 struct boot {
 	enum boot_protocol protocol;
+	bool long_mode; /* how it was entered */
 	const char *cmdline;
-	uint64_t rsdp;        /* 0: not told */
-	uint64_t info;        /* start_info, multiboot information, boot_params */
-	uint64_t rsi, rdi;    /* as they were at a long mode entry */
+	uint64_t rsdp;          /* 0: not told */
+	uint64_t info;          /* start_info, multiboot information, boot_params */
+	uint64_t rsi, rdi, rdx; /* as they were at a long mode entry */
 };
 extern struct boot boot;
 
@@ -290,6 +291,9 @@ enum {
 #define XAPIC_BASE 0xfee00000ull
 
 extern bool apic_x2; /* the mode of all CPUs */
+/* irqchip=kernel: the local APIC is KVM's, which reports no errors, lets some reserved bits pass, and on some hosts never
+ * shows an interrupt in service. */
+bool apic_is_kvms(void);
 
 /* Enables this CPU's APIC in the mode that the command line asks for (apic=xapic, the default, or apic=x2apic; skips
  * the test when the CPU has none), masks LINT0, SVR vector 0xff. CPUs started later follow. */
@@ -409,6 +413,7 @@ void delay_us(unsigned us);
 bool spin_until(volatile uint32_t *word, uint32_t value, unsigned timeout_us);
 
 uint64_t tsc_khz(void); /* from kvmclock or the PM timer */
+uint64_t tsc_to_ns(uint64_t cycles);
 uint32_t pm_timer(void);
 enum {
 	PM_TIMER = 0x608,

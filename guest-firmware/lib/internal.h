@@ -6,7 +6,7 @@
 #include "guest.h"
 
 /* start.S */
-extern uint64_t boot_entry[4];
+extern uint64_t boot_entry[5];
 extern uint32_t boot_entry_is_long;
 extern uint64_t boot_gdt[8];
 extern const uint64_t ap_trampoline[], ap_trampoline_end[];

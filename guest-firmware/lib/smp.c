@@ -63,6 +63,7 @@ void cpu_start(unsigned id, void (*fn)(void *arg), void *arg)
 	}
 	cpu->id = id;
 	cpu->done = 0;
+	cpu->resume = 0;
 	cpu->fn = fn;
 	cpu->arg = arg;
 	apic_send(id, ICR_INIT | ICR_ASSERT);

@@ -57,6 +57,7 @@ entry64:
 	movq	%rbx, boot_entry + 8
 	movq	%rsi, boot_entry + 16
 	movq	%rdi, boot_entry + 24
+	movq	%rdx, boot_entry + 32
 	incl	boot_entry_is_long
 	movl	$CPU_BLOCKS + STACK_TOP, %esp
 	movl	$pml4, %eax
@@ -325,7 +326,7 @@ idt_ptr:
 	.balign	8
 	.globl	boot_entry, boot_entry_is_long
 boot_entry:
-	.quad	0, 0, 0, 0		/* RAX, RBX, RSI, RDI */
+	.quad	0, 0, 0, 0, 0		/* RAX, RBX, RSI, RDI, RDX */
 boot_entry_is_long:
 	.long	0
 

@@ -62,6 +62,11 @@ uint64_t tsc_khz(void)
 	return khz;
 }
 
+uint64_t tsc_to_ns(uint64_t cycles)
+{
+	return cycles * 1000000 / tsc_khz();
+}
+
 void delay_us(unsigned us)
 {
 	ring3(spin_to_tsc, rdtsc() + us * tsc_khz() / 1000);
