@@ -4,8 +4,8 @@
  * ICH family. The same chip serves both backends: what it wants delivered leaves as an MSI message.
  *
  * Where it is kinder than the data sheet: an edge on a masked pin is kept, and so is a message that no APIC took. Both
- * are tried again when the entry is written, the input changes or an EOI of its vector comes, so that no
- * interrupt is lost to the order in which a guest sets things up.
+ * are tried again when the entry is written or the input is set, so that no interrupt is lost to the order in which a
+ * guest sets things up.
  *
  * Any thread; one lock inside, a leaf in the lock order.
  */

@@ -518,7 +518,7 @@ static void __attribute__((format(printf, 2, 3))) put(struct text *t, const char
 	if (n < 0)
 		return;
 	if ((size_t)n >= t->left)
-		n = t->left ? (int)(t->left - 1) : 0;
+		n = (int)(t->left - 1);
 	t->at += n;
 	t->left -= (size_t)n;
 }
@@ -544,8 +544,9 @@ void lapic_describe(const struct lapic *a, char *text, size_t size)
 	uint32_t irr[8], tmr[8];
 	uint32_t svr = atomic_load(&a->svr);
 
-	if (size)
-		text[0] = '\0';
+	if (!size)
+		return;
+	text[0] = '\0';
 	for (unsigned i = 0; i < 8; i++) {
 		irr[i] = atomic_load(&a->irr[i]);
 		tmr[i] = atomic_load(&a->tmr[i]);
