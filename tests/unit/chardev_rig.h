@@ -170,4 +170,39 @@ static inline void assert_got(const struct rig *rig, const char *text)
 	assert_memory_equal(rig->input, text, rig->got);
 }
 
+/* A pipe of which the chardev gets one end. */
+struct ends {
+	int read, write;
+};
+
+static inline struct ends pipe_for(struct rig *rig, bool for_output)
+{
+	int fd[2];
+	char spec[32];
+
+	assert_int_equal(pipe2(fd, O_CLOEXEC), 0);
+	if (for_output)
+		snprintf(spec, sizeof(spec), "fd=-1,%d", fd[1]);
+	else
+		snprintf(spec, sizeof(spec), "fd=%d,-1", fd[0]);
+	rig_open(rig, spec);
+	rig_settle(rig);
+	return (struct ends){.read = fd[0], .write = fd[1]};
+}
+
+static inline void close_both(struct ends ends)
+{
+	close(ends.read);
+	if (ends.write >= 0)
+		close(ends.write);
+}
+
+/* A name that the test may make and must remove. */
+static inline const char *rig_path(const struct rig *rig)
+{
+	static char path[100];
+	snprintf(path, sizeof(path), "%s/console", rig->dir);
+	return path;
+}
+
 #endif
