@@ -18,9 +18,11 @@ static void on_level(unsigned vector, struct irq_frame *frame)
 {
 	(void)frame;
 	count++;
+	if (apic_is_kvms() && !apic_bit(APIC_ISR, vector))
+		skip("this KVM ends interrupts as soon as it delivers them");
 	check(ioapic_pin(COM1_PIN) & IOAPIC_REMOTE_IRR);
-	check(apic_is_kvms() || apic_bit(APIC_ISR, vector));
-	check(apic_is_kvms() || apic_bit(APIC_TMR, vector));
+	check(apic_bit(APIC_ISR, vector));
+	check(apic_bit(APIC_TMR, vector));
 	if (count >= KEEP_HIGH)
 		out8(COM_IER, 0);
 	apic_eoi();
