@@ -111,10 +111,10 @@ static void print_wake(FILE *out, const struct lull_wake_stats *wake)
 
 static void print_wakes(FILE *out, const struct cli_stats *runs, size_t count)
 {
-	fprintf(out, "%-8s", "");
+	fprintf(out, "%-7s", "");
 	for (size_t r = 0; r < count; r++)
 		fprintf(out, "%s%*s", r ? " |" : "", 35, runs[r].label);
-	fprintf(out, "\n%-8s", "wake by");
+	fprintf(out, "\n%-7s", "wake by");
 	for (size_t r = 0; r < count; r++)
 		fprintf(out, "%s  halts polled  slept   mean    max", r ? " |" : "");
 	fputc('\n', out);
@@ -125,7 +125,7 @@ static void print_wakes(FILE *out, const struct cli_stats *runs, size_t count)
 			some = runs[r].sum.wake[i].wakes > 0;
 		if (!some)
 			continue;
-		fprintf(out, "%-8s", all ? "all" : source_names[i]);
+		fprintf(out, "%-7s", all ? "all" : source_names[i]);
 		for (size_t r = 0; r < count; r++) {
 			struct lull_wake_stats total = {0};
 
