@@ -154,7 +154,7 @@ int load_zero_page(struct load *l, const uint8_t *setup_header, size_t header_by
 	invariant(count <= E820_MAX);
 	page[ZERO_E820_ENTRIES] = (uint8_t)count;
 	for (unsigned i = 0; i < count; i++) {
-		uint8_t *e = page + ZERO_E820 + i * ZERO_E820_BYTES;
+		uint8_t *e = page + ZERO_E820 + (size_t)i * ZERO_E820_BYTES;
 		put64(e, map[i].addr);
 		put64(e + 8, map[i].size);
 		put32(e + 16, map[i].type);

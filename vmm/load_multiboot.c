@@ -138,7 +138,7 @@ static void mbi_memory_map(struct load *l, uint8_t *info)
 	put32(info + MBI_MMAP_LENGTH, count * MBI_MMAP_BYTES);
 	put32(info + MBI_MMAP_ADDR, MACHINE_BOOT_INFO + MBI_MMAP);
 	for (unsigned i = 0; i < count; i++) {
-		uint8_t *e = info + MBI_MMAP + i * MBI_MMAP_BYTES;
+		uint8_t *e = info + MBI_MMAP + (size_t)i * MBI_MMAP_BYTES;
 		put32(e, MBI_MMAP_BYTES - 4);
 		put64(e + 4, map[i].addr);
 		put64(e + 12, map[i].size);
@@ -396,7 +396,7 @@ static bool mb2_add_memory(struct mb2_info *info, const struct load *l)
 	put32(basic + 4, mem_upper(l));
 	put32(body, MB2_MMAP_BYTES);
 	for (unsigned i = 0; i < count; i++) {
-		uint8_t *e = body + 8 + i * MB2_MMAP_BYTES;
+		uint8_t *e = body + 8 + (size_t)i * MB2_MMAP_BYTES;
 		put64(e, map[i].addr);
 		put64(e + 8, map[i].size);
 		put32(e + 16, map[i].type);
