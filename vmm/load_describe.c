@@ -162,8 +162,7 @@ int load_describe(struct load *l)
 	if (all(l, is_text))
 		return found(l, "a text file", "give a kernel");
 	if (l->head_bytes >= 512 && get16(l->head + 510) == 0xaa55)
-		return found(l, "a boot sector or disk image",
-		             "a boot sector starts with --flat-mode real");
+		return found(l, "a boot sector or disk image", "a boot sector starts with --flat-mode real");
 	if (l->head_bytes < 16)
 		return error_set(l->err, -ENOEXEC, "a file of %u bytes is too short for a kernel", l->head_bytes);
 	return error_set(
