@@ -86,18 +86,50 @@ static void declare_end(struct lull_vm *vm)
 	event_loop_stop(&vm->loop);
 }
 
-/* A new machine over the same memory and host ends. */
+/* A new machine over the same memory and host ends. Under lock. */
 static int restart(struct lull_vm *vm, struct lull_error *err)
 {
+	vm->ending = false;
+	vm->boots++;
 	vm_unbuild(vm);
-	for (unsigned i = 0; i < vm->device_count; i++)
-		if (vm->devices[i].config.reset)
-			vm->devices[i].config.reset(vm->devices[i].config.ctx);
 	int ret = guest_mem_clear(&vm->mem);
 	if (ret < 0)
 		return error_set(err, ret, "memory: cannot be cleared for the restart");
 	ret = vm_build(vm, err);
 	return ret < 0 ? ret : vm_start_vcpus(vm, err);
+}
+
+static bool wants_restart(struct lull_vm *vm)
+{
+	if (vm->exit.reason != LULL_EXIT_RESET || !(vm->config.flags & LULL_RESTART_ON_RESET))
+		return false;
+	if (vm->stop_wanted)
+		vm->exit.reason = LULL_EXIT_STOPPED;
+	return !vm->stop_wanted;
+}
+
+/* No vCPU thread is left. True: the machine runs again. */
+static bool reset_machine(struct lull_vm *vm)
+{
+	struct lull_error err;
+	pthread_mutex_lock(&vm->lock);
+	bool again = wants_restart(vm);
+	pthread_mutex_unlock(&vm->lock);
+	/* Embedders' callbacks may call the library, so the lock is not held. Nothing but a stop can change meanwhile. */
+	for (unsigned i = 0; i < vm->device_count && again; i++)
+		if (vm->devices[i].config.reset)
+			vm->devices[i].config.reset(vm->devices[i].config.ctx);
+	pthread_mutex_lock(&vm->lock);
+	again = again && wants_restart(vm);
+	if (again && restart(vm, &err) < 0) {
+		vm->ending = true;
+		vm->exit.reason = LULL_EXIT_KVM_ERROR;
+		error_wrap(&err, err.code, "restart");
+		snprintf(vm->exit.text, sizeof(vm->exit.text), "%s", err.text);
+		again = vm->vcpu_count > 0; /* what did start stops, and comes here once more */
+	}
+	pthread_mutex_unlock(&vm->lock);
+	return again;
 }
 
 static void on_vcpus_finished(void *ctx, uint32_t events)
@@ -110,22 +142,7 @@ static void on_vcpus_finished(void *ctx, uint32_t events)
 	for (unsigned i = 0; i < vm->vcpu_count; i++)
 		vcpu_join(&vm->vcpus[i]);
 	log_dumps(vm);
-	pthread_mutex_lock(&vm->lock);
-	bool again = vm->exit.reason == LULL_EXIT_RESET && (vm->config.flags & LULL_RESTART_ON_RESET) && !vm->stop_wanted;
-	if (again) {
-		struct lull_error err;
-		vm->ending = false;
-		vm->boots++;
-		if (restart(vm, &err) < 0) {
-			vm->ending = true;
-			vm->exit.reason = LULL_EXIT_KVM_ERROR;
-			error_wrap(&err, err.code, "restart");
-			snprintf(vm->exit.text, sizeof(vm->exit.text), "%s", err.text);
-			again = vm->vcpu_count > 0; /* what did start stops, and comes here once more */
-		}
-	}
-	pthread_mutex_unlock(&vm->lock);
-	if (!again)
+	if (!reset_machine(vm))
 		declare_end(vm);
 }
 
