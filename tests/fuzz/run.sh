@@ -1,8 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# run.sh DIR SECONDS TARGET... - runs each libFuzzer target of DIR for SECONDS, as many at once as there are CPUs.
+# run.sh - builds the libFuzzer targets and runs each for FUZZ_SECONDS (60).
+# run.sh DIR SECONDS TARGET... - runs each target of DIR for SECONDS, as many at once as there are CPUs.
 # TAP on stdout; a failure prints the report, and the input stays in DIR/<target>.crash-*.
 set -u
+if [ $# -eq 0 ]; then
+	cd "$(dirname "$0")/../.." || exit 1
+	exec make -s fuzz-run "FUZZ_SECONDS=${FUZZ_SECONDS:-60}"
+fi
 dir=$1 seconds=$2
 shift 2
 one() {
