@@ -6,10 +6,12 @@
 enum {
 	VECTOR_TIMER = 0x40,
 	VECTOR_IPI = 0x41,
+	VECTOR_GO = 0x42,
 	CPUS_MAX = 16,
 };
 
 static uint32_t cpus, rounds;
+static volatile uint32_t ready, go;
 static volatile uint32_t timers[CPUS_MAX], ipis[CPUS_MAX];
 
 static void on_timer(unsigned vector, struct irq_frame *frame)
@@ -34,6 +36,9 @@ static void play(void *arg)
 	uint32_t id = this_cpu()->id, next = id + 1 == cpus ? 0 : id + 1, i, seed = id * 7919 + 1;
 
 	(void)arg;
+	__atomic_fetch_add(&ready, 1, __ATOMIC_SEQ_CST);
+	if (id != 0)
+		halt_until(go);
 	apic_timer(VECTOR_TIMER, 0);
 	for (i = 1; i <= rounds; i++) {
 		seed = seed * 1103515245 + 12345;
@@ -54,8 +59,12 @@ int main(void)
 	apic_setup();
 	irq_set(VECTOR_TIMER, on_timer);
 	irq_set(VECTOR_IPI, on_ipi);
+	irq_expect(VECTOR_GO);
 	for (i = 1; i < cpus; i++)
 		cpu_start(i, play, NULL);
+	check(spin_until(&ready, cpus - 1, 20000000));
+	go = 1;
+	apic_send(0, ICR_OTHERS | ICR_ASSERT | VECTOR_GO);
 	play(NULL);
 	for (i = 1; i < cpus; i++)
 		cpu_wait(i);
