@@ -28,3 +28,8 @@ demo:
 print-%:
 	$(info $($*))@:
 .PHONY: check check-quick check-unit lint demo
+
+# Start-up time, memory and size beside a bare KVM program and QEMU microvm. RUNS=20.
+bench-start: all
+	$(Q)tests/bench/start.sh
+.PHONY: bench-start
