@@ -130,10 +130,11 @@ suite() { # suite NAME NEEDS SECONDS COMMAND...
 		echo "$1 is missing" >"$out"
 		rc=127
 	else
-		# Shell functions are suites too: run them in a shell that can be timed out.
+		# Shell functions are suites too: run them in a shell that can be timed out. Signals are as at a terminal,
+		# whoever started us.
 		export -f build unit binaries why
 		export logs
-		timeout -k 10 "$limit" bash -c 'shopt -s nullglob; "$@"' suite "$@" >"$out" 2>&1 </dev/null
+		timeout -k 10 "$limit" env --default-signal=HUP,INT,QUIT,TERM,PIPE bash -c 'shopt -s nullglob; "$@"' suite "$@" >"$out" 2>&1 </dev/null
 		rc=$?
 	fi
 	count "$name" "$needs" $rc "$out" $((SECONDS - start))
@@ -142,8 +143,8 @@ suite() { # suite NAME NEEDS SECONDS COMMAND...
 mkdir -p "$logs"
 case ${1:-} in
 unit)
-	shift
-	if [ $# = 0 ]; then set -- unit; else
+	if [[ ${2:-} == */* ]]; then
+		shift
 		start=$SECONDS
 		binaries "$@" >"$logs/unit.log"
 		count unit '' 0 "$logs/unit.log" $((SECONDS - start))
