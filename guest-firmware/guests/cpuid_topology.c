@@ -60,9 +60,10 @@ static void look(void *arg)
 		}
 	}
 	if (user)
-		check_eq(kvm_features() & ~(1u << KVM_FEATURE_CLOCKSOURCE2 | 1u << KVM_FEATURE_STEAL_TIME | 1u << KVM_FEATURE_PV_EOI |
-					    1u << KVM_FEATURE_POLL_CONTROL | 1u << KVM_FEATURE_STABLE),
-			 0);
+		check_eq(kvm_features() & ~(1u << KVM_FEATURE_CLOCKSOURCE2 | 1u << KVM_FEATURE_STEAL_TIME |
+		                            1u << KVM_FEATURE_PV_EOI | 1u << KVM_FEATURE_POLL_CONTROL |
+		                            1u << KVM_FEATURE_STABLE),
+		         0);
 }
 
 int main(void)

@@ -11,10 +11,11 @@ enum {
 	ROUND_TRIPS = 200,
 	DEVICE_WAKES = 50,
 	NMI_WAKES = 20,
-	PAUSE_NS = 200000, /* between two events, so that each finds its CPU halted */
+	PAUSE_NS = 200000, /* before an NMI, so that it finds its CPU halted */
 	VECTOR_TIMER = 0x40,
 	VECTOR_PING = 0x41,
 	VECTOR_COM1 = 0x42,
+	VECTOR_TOUCH = 0x43,
 	PM1_CNT = 0x604,
 };
 
@@ -35,6 +36,14 @@ static void on_ping(unsigned vector, struct irq_frame *frame)
 	ipi(0, VECTOR_WAKE);
 }
 
+static void on_touch(unsigned vector, struct irq_frame *frame)
+{
+	(void)vector;
+	(void)frame;
+	apic_eoi();
+	out8(COM_IER, 2); /* the transmitter is empty: the line rises at once */
+}
+
 static void on_wake(unsigned vector, struct irq_frame *frame)
 {
 	(void)vector;
@@ -46,6 +55,7 @@ static void on_wake(unsigned vector, struct irq_frame *frame)
 static void answer(void *arg)
 {
 	(void)arg;
+	ipi(0, VECTOR_WAKE); /* here I am */
 	for (;;)
 		halt();
 }
@@ -61,7 +71,8 @@ static void sleep_ns(uint32_t ns, bool deadline)
 	halt_until(irq_counts[VECTOR_TIMER] != seen);
 }
 
-static void device_wakes(bool deadline)
+/* Asked by IPI, the other CPU makes COM1 interrupt this one, which has halted by then. */
+static void device_wakes(void)
 {
 	uint32_t i;
 
@@ -69,11 +80,9 @@ static void device_wakes(bool deadline)
 	ioapic_route(COM1_PIN, VECTOR_COM1, 0);
 	out8(COM_MCR, 8);
 	for (i = 0; i < DEVICE_WAKES; i++) {
-		in8(COM_IIR);
-		out8(COM_IER, 2); /* the transmitter is empty: interrupts at once */
+		ipi(1, VECTOR_TOUCH);
 		halt_until(irq_counts[VECTOR_COM1] > i);
 		out8(COM_IER, 0);
-		sleep_ns(PAUSE_NS, deadline);
 	}
 	ioapic_route(COM1_PIN, IOAPIC_MASKED, 0);
 }
@@ -83,10 +92,10 @@ int main(void)
 	bool deadline = cpuid(1, 0).ecx & CPUID_1_ECX_TSC_DEADLINE;
 	uint32_t i;
 
-	apic_x2 = cpuid(1, 0).ecx & CPUID_1_ECX_X2APIC;
-	apic_setup();
+	apic_setup_as(cpuid(1, 0).ecx & CPUID_1_ECX_X2APIC);
 	irq_expect(VECTOR_TIMER);
 	irq_set(VECTOR_PING, on_ping);
+	irq_set(VECTOR_TOUCH, on_touch);
 	exception_set(2, on_nmi);
 	serial_print("demo: %s, %s timer\n", apic_x2 ? "x2APIC" : "xAPIC", deadline ? "TSC-deadline" : "one-shot");
 
@@ -95,23 +104,23 @@ int main(void)
 	for (i = 0; i < TIMER_WAKES; i++)
 		sleep_ns(TIMER_NS, deadline);
 
-	serial_print("demo: %u interrupts from COM1\n", DEVICE_WAKES);
-	device_wakes(deadline);
-
 	cpu_start(1, answer, NULL);
 	irq_set(VECTOR_WAKE, on_wake);
-	sleep_ns(10 * TIMER_NS, deadline);
+	halt_until(answers == 1);
+	serial_print("demo: %u interrupts from COM1\n", DEVICE_WAKES);
+	device_wakes();
+
 	serial_print("demo: %u round trips between two CPUs\n", ROUND_TRIPS);
 	for (i = 0; i < ROUND_TRIPS; i++) {
 		ipi(1, VECTOR_PING);
-		halt_until(answers > i);
+		halt_until(answers > i + 1);
 	}
 
 	serial_print("demo: %u NMIs\n", NMI_WAKES);
 	for (i = 0; i < NMI_WAKES; i++) {
 		sleep_ns(PAUSE_NS, deadline);
 		apic_send(1, ICR_NMI | ICR_ASSERT);
-		halt_until(answers > ROUND_TRIPS + i);
+		halt_until(answers > ROUND_TRIPS + i + 1);
 	}
 	serial_print("demo: done\n");
 	out16(PM1_CNT, 5 << 10 | 1 << 13);

@@ -20,7 +20,7 @@ static void shutdown_port(void)
 		out8(0x8900, (uint8_t)*p);
 }
 
-/* What a warm start of a PC does: a far jump to FFFF:0000 in real mode. The shortest way there is a CPU that SIPI starts. */
+/* What a warm start of a PC does: a far jump to FFFF:0000 in real mode, here on a CPU that SIPI starts. */
 static void reset_vector(void)
 {
 	static const uint8_t code[] = {0xea, 0x00, 0x00, 0xff, 0xff};

@@ -21,7 +21,7 @@ static void other(void *arg)
 		spin_until(&asked, i, 5000000);
 		ipi(0, VECTOR_OTHER);
 	}
-	/* Returning would send a second interrupt: after the first one's IRET some hosts let one more instruction run. */
+	/* Returning would send a second interrupt, and after IRET some hosts let one more instruction run. */
 	for (;;)
 		halt();
 }

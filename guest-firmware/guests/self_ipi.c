@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* self_ipi.c - interrupts to oneself by every way there is: order by priority, one bit per vector, kept while IF = 0. */
+/* self_ipi.c - interrupts to oneself by every way there is: order by priority, one bit per vector, kept up to
+ * STI. */
 #include "guest.h"
 
 static volatile uint8_t order[8];

@@ -50,9 +50,12 @@ static void other(void *arg)
 __attribute__((noinline)) static void window(void)
 {
 	__asm__ volatile("sti\n"
-			 ".globl window_hlt, window_end\n"
-			 "window_hlt: hlt\n"
-			 "window_end: cli" : : : "memory");
+	                 ".globl window_hlt, window_end\n"
+	                 "window_hlt: hlt\n"
+	                 "window_end: cli"
+	                 :
+	                 :
+	                 : "memory");
 }
 
 int main(void)

@@ -19,7 +19,12 @@ bool apic_is_kvms(void)
 
 void apic_setup(void)
 {
-	apic_x2 = param_is("apic", "x2apic");
+	apic_setup_as(param_is("apic", "x2apic"));
+}
+
+void apic_setup_as(bool x2apic)
+{
+	apic_x2 = x2apic;
 	if (apic_x2 && !(cpuid(1, 0).ecx & CPUID_1_ECX_X2APIC))
 		skip("no x2APIC");
 	irq_set(VECTOR_SPURIOUS, spurious);

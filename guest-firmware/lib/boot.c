@@ -17,7 +17,8 @@ struct pvh_memory {
 	uint32_t type, reserved;
 };
 struct multiboot_info {
-	uint32_t flags, mem_lower, mem_upper, boot_device, cmdline, mods_count, mods_addr, syms[4], mmap_length, mmap_addr;
+	uint32_t flags, mem_lower, mem_upper, boot_device, cmdline, mods_count, mods_addr, syms[4], mmap_length,
+		mmap_addr;
 };
 struct multiboot_mmap {
 	uint32_t size;
@@ -192,6 +193,13 @@ bool param_is(const char *name, const char *value)
 	return *value == '\0' && (*p == '\0' || *p == ' ');
 }
 
+static unsigned digit_of(char c)
+{
+	if (c >= '0' && c <= '9')
+		return (unsigned)(c - '0');
+	return c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10) : 16;
+}
+
 uint64_t param_u64(const char *name, uint64_t otherwise)
 {
 	const char *p = param(name);
@@ -205,7 +213,7 @@ uint64_t param_u64(const char *name, uint64_t otherwise)
 		p += 2;
 	}
 	for (;; p++) {
-		digit = *p >= '0' && *p <= '9' ? (unsigned)(*p - '0') : *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10) : 16;
+		digit = digit_of(*p);
 		if (digit >= base)
 			return v;
 		v = v * base + digit;

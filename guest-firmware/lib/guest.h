@@ -34,16 +34,16 @@ __attribute__((noreturn)) void fail(const char *file, int line, const char *what
 __attribute__((noreturn)) void fail_eq(const char *file, int line, const char *what, uint64_t got, uint64_t want);
 __attribute__((noreturn)) void skip(const char *why);
 
-#define check(cond)                                          \
-	do {                                                 \
-		if (!(cond))                                 \
-			fail(__FILE__, __LINE__, #cond);     \
+#define check(cond)                                                                                                    \
+	do {                                                                                                           \
+		if (!(cond))                                                                                           \
+			fail(__FILE__, __LINE__, #cond);                                                               \
 	} while (0)
-#define check_eq(got, want)                                                                          \
-	do {                                                                                         \
-		uint64_t got_ = (uint64_t)(got), want_ = (uint64_t)(want);                           \
-		if (got_ != want_)                                                                   \
-			fail_eq(__FILE__, __LINE__, #got " == " #want, got_, want_);                 \
+#define check_eq(got, want)                                                                                            \
+	do {                                                                                                           \
+		uint64_t got_ = (uint64_t)(got), want_ = (uint64_t)(want);                                             \
+		if (got_ != want_)                                                                                     \
+			fail_eq(__FILE__, __LINE__, #got " == " #want, got_, want_);                                   \
 	} while (0)
 
 /* ---- what the loader told ---- */
@@ -54,10 +54,10 @@ bool param_is(const char *name, const char *value);
 uint64_t param_u64(const char *name, uint64_t otherwise); /* decimal or 0x */
 
 enum boot_protocol {
-	BOOT_PVH,       /* also long mode with start_info in RDI */
+	BOOT_PVH, /* also long mode with start_info in RDI */
 	BOOT_MULTIBOOT,
-	BOOT_LINUX,     /* long mode with only struct boot_params in RSI */
-	BOOT_BARE,      /* long mode without anything we know */
+	BOOT_LINUX, /* long mode with only struct boot_params in RSI */
+	BOOT_BARE,  /* long mode without anything we know */
 };
 
 struct boot {
@@ -149,10 +149,10 @@ static inline void halt(void)
 	__asm__ volatile("sti; hlt; cli" : : : "memory");
 }
 /* The condition is looked at with interrupts off, so that none can slip in before the HLT. */
-#define halt_until(cond)          \
-	do {                      \
-		while (!(cond))   \
-			halt();   \
+#define halt_until(cond)                                                                                               \
+	do {                                                                                                           \
+		while (!(cond))                                                                                        \
+			halt();                                                                                        \
 	} while (0)
 
 /* False when the instruction raised #GP. */
@@ -284,20 +284,21 @@ enum {
 	LVT_DEADLINE = 2 << 17,
 };
 enum {
-	VECTOR_WAKE = 0xf1,     /* cpu_wait() */
+	VECTOR_WAKE = 0xf1, /* cpu_wait() */
 	VECTOR_SPURIOUS = 0xff,
 	APIC_TIMER_HZ = 1000000000, /* divide by 1 */
 };
 #define XAPIC_BASE 0xfee00000ull
 
 extern bool apic_x2; /* the mode of all CPUs */
-/* irqchip=kernel: the local APIC is KVM's, which reports no errors, lets some reserved bits pass, and on some hosts never
- * shows an interrupt in service. */
+/* irqchip=kernel: the local APIC is KVM's, which reports no errors, lets some reserved bits pass, and on some hosts
+ * never shows an interrupt in service. */
 bool apic_is_kvms(void);
 
 /* Enables this CPU's APIC in the mode that the command line asks for (apic=xapic, the default, or apic=x2apic; skips
  * the test when the CPU has none), masks LINT0, SVR vector 0xff. CPUs started later follow. */
 void apic_setup(void);
+void apic_setup_as(bool x2apic);
 void apic_enable(void); /* this CPU again, after INIT for instance */
 
 static inline uint32_t apic_read(enum apic_reg reg)
@@ -338,7 +339,7 @@ static inline void apic_timer(uint32_t lvt, uint32_t count)
 /* ---- IOAPIC ---- */
 
 enum {
-	IOAPIC_LOW = 1 << 13,     /* active low */
+	IOAPIC_LOW = 1 << 13, /* active low */
 	IOAPIC_REMOTE_IRR = 1 << 14,
 	IOAPIC_LEVEL = 1 << 15,
 	IOAPIC_MASKED = 1 << 16,
@@ -383,8 +384,7 @@ struct cpu {
 	volatile uint32_t done; /* fn returned */
 	void (*fn)(void *arg);
 	void *arg;
-	uint64_t resume;           /* where an expected #GP goes on; 0: not expected */
-	volatile uint32_t nmis;    /* for guests that count them */
+	uint64_t resume; /* where an expected #GP goes on; 0: not expected */
 	uint64_t gdt[8];
 	uint32_t pad;
 	struct tss tss;

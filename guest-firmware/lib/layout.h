@@ -15,7 +15,7 @@
 
 /* One block per CPU, aligned to its size: struct cpu, then the stacks. */
 #define CPU_BLOCK  0x2000
-#define CPU_RSP0   0x70  /* offset of tss.rsp0 */
+#define CPU_RSP0   0x68 /* offset of tss.rsp0 */
 #define STACK_TOP  0x1000
 #define IST_TOP    0x1400
 #define USER_TOP   0x2000

@@ -18,7 +18,8 @@ void cpu_load_tss(void)
 	cpu->gdt[2] = boot_gdt[2];
 	cpu->gdt[3] = boot_gdt[3];
 	cpu->gdt[4] = boot_gdt[4];
-	cpu->gdt[6] = 0x0000890000000000ull | (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | (tss >> 24 & 0xff) << 56;
+	cpu->gdt[6] =
+		0x0000890000000000ull | (sizeof(struct tss) - 1) | (tss & 0xffffff) << 16 | (tss >> 24 & 0xff) << 56;
 	cpu->tss.ist[0] = block + IST_TOP;
 	cpu->tss.io_map = sizeof(struct tss);
 	__asm__ volatile("lgdt %0\n\tltr %w1" : : "m"(gdtr), "r"(TSS_SEL) : "memory");
