@@ -11,11 +11,12 @@ enum {
 	ROUND_TRIPS = 200,
 	DEVICE_WAKES = 50,
 	NMI_WAKES = 20,
-	PAUSE_NS = 200000, /* before an NMI, so that it finds its CPU halted */
+	PAUSE_NS = 200000, /* before an event, so that it finds its CPU halted */
 	VECTOR_TIMER = 0x40,
 	VECTOR_PING = 0x41,
 	VECTOR_COM1 = 0x42,
 	VECTOR_TOUCH = 0x43,
+	VECTOR_TOUCH_TIMER = 0x44,
 	PM1_CNT = 0x604,
 };
 
@@ -36,7 +37,16 @@ static void on_ping(unsigned vector, struct irq_frame *frame)
 	ipi(0, VECTOR_WAKE);
 }
 
+/* A little later, so that the CPU that asked has halted. */
 static void on_touch(unsigned vector, struct irq_frame *frame)
+{
+	(void)vector;
+	(void)frame;
+	apic_eoi();
+	apic_write(APIC_TMICT, PAUSE_NS);
+}
+
+static void on_touch_timer(unsigned vector, struct irq_frame *frame)
 {
 	(void)vector;
 	(void)frame;
@@ -55,6 +65,7 @@ static void on_wake(unsigned vector, struct irq_frame *frame)
 static void answer(void *arg)
 {
 	(void)arg;
+	apic_timer(VECTOR_TOUCH_TIMER, 0);
 	ipi(0, VECTOR_WAKE); /* here I am */
 	for (;;)
 		halt();
@@ -71,7 +82,7 @@ static void sleep_ns(uint32_t ns, bool deadline)
 	halt_until(irq_counts[VECTOR_TIMER] != seen);
 }
 
-/* Asked by IPI, the other CPU makes COM1 interrupt this one, which has halted by then. */
+/* Asked by IPI, the other CPU makes COM1 interrupt this one. */
 static void device_wakes(void)
 {
 	uint32_t i;
@@ -96,6 +107,7 @@ int main(void)
 	irq_expect(VECTOR_TIMER);
 	irq_set(VECTOR_PING, on_ping);
 	irq_set(VECTOR_TOUCH, on_touch);
+	irq_set(VECTOR_TOUCH_TIMER, on_touch_timer);
 	exception_set(2, on_nmi);
 	serial_print("demo: %s, %s timer\n", apic_x2 ? "x2APIC" : "xAPIC", deadline ? "TSC-deadline" : "one-shot");
 
