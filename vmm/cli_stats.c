@@ -113,7 +113,7 @@ static void print_wakes(FILE *out, const struct cli_stats *runs, size_t count)
 {
 	fprintf(out, "%-7s", "");
 	for (size_t r = 0; r < count; r++)
-		fprintf(out, "%s%*s", r ? " |" : "", 35, runs[r].label);
+		fprintf(out, "%s%35.35s", r ? " |" : "", runs[r].label);
 	fprintf(out, "\n%-7s", "wake by");
 	for (size_t r = 0; r < count; r++)
 		fprintf(out, "%s  halts polled  slept   mean    max", r ? " |" : "");
