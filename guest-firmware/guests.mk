@@ -37,10 +37,10 @@ $(guest_out)/%.full: $(guest_out)/obj/%.S.o $(guest_dir)/lib/bare.ld
 	$(Q)$(GUEST_CC) $(GUEST_LINK) $(guest_pvh) -T $(filter %.ld,$^) -o $@ $(filter %.o,$^)
 $(guest_out)/%.full32: $(guest_out)/obj/%.S.o $(guest_dir)/lib/bare.ld
 	$(Q)$(GUEST_CC) $(GUEST_LINK) $(guest_multiboot) -T $(filter %.ld,$^) -o $@ $(filter %.o,$^)
-$(guest_out)/%.elf: $(guest_out)/%.full
+$(guest_out)/%.elf: $(guest_out)/%.full $(guest_out)/%.full32
 	$(Q)objcopy --strip-all $< $@
 $(guest_out)/%.mb: $(guest_out)/%.full32
 	$(Q)objcopy --strip-all -O elf32-i386 $< $@
-$(guest_out)/%.bin: $(guest_out)/%.full
+$(guest_out)/%.bin: $(guest_out)/%.full $(guest_out)/%.full32
 	$(Q)objcopy -O binary $< $@
-.PRECIOUS: $(B)/flags-guest $(guest_out)/obj/%.c.o $(guest_out)/obj/%.S.o $(guest_out)/lib/%.o $(guest_out)/%.full
+.PRECIOUS: $(B)/flags-guest $(guest_out)/obj/%.c.o $(guest_out)/obj/%.S.o $(guest_out)/lib/%.o $(guest_out)/%.full $(guest_out)/%.full32
