@@ -57,7 +57,7 @@ static bool any_ran(struct lull_vm *vm)
 	for (unsigned i = 0; i < vm->vcpu_count; i++) {
 		clockid_t clock;
 		struct timespec ts = {0};
-		if (pthread_getcpuclockid(vm->vcpus[i].thread, &clock) == 0)
+		if (vm->vcpus[i].started && pthread_getcpuclockid(vm->vcpus[i].thread, &clock) == 0)
 			clock_gettime(clock, &ts);
 		uint64_t ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 		ran = ran || ns != vm->cpu_ns[i];
@@ -112,7 +112,7 @@ static void on_timer(void *ctx, uint32_t events)
 	struct lull_vm *vm = ctx;
 	uint64_t count;
 	(void)events;
-	if (read(vm->dead_timer.fd, &count, sizeof(count)) < 0 || vm->state != VM_RUNNING)
+	if (read(vm->dead_timer.fd, &count, sizeof(count)) < 0 || !vm->chip)
 		return;
 	if (vm->chip_ops == &irqchip_kernel)
 		look(vm);
