@@ -17,6 +17,7 @@ usage() {
 	  --list                 print the names and stop
 	  --monitor lull|qemu    who runs the guests (qemu: to check the rig itself)
 	  --thread multi|single  QEMU TCG threads of the host (single: slower, never dies)
+	  --host-cpus N          CPUs of the emulated host (default 2)
 	  --host-kernel 6.1|6.12 kernel of the emulated host
 	  --full-log             guests print their whole kernel log
 	  --lull-args ARGS       more options for every `lull run`
@@ -35,7 +36,7 @@ die() { echo "nested: $*" >&2; exit 1; }
 
 #--------------------------------------------------------------------- options
 
-matrix=quick only=. list='' monitor=lull thread=multi host_kernel=6.12 guest_log='' lull_args=''
+matrix=quick only=. host_cpus=2 list='' monitor=lull thread=multi host_kernel=6.12 guest_log='' lull_args=''
 cmd='' files=() expect=0 limit=120 idle='' window=10 marker=''
 need() { [ $# -ge 2 ] || die "$1 needs a value"; }
 while [ $# -gt 0 ]; do
@@ -44,6 +45,7 @@ while [ $# -gt 0 ]; do
 	--list) list=1 ;;
 	--full-log) guest_log=full ;;
 	--only) need "$@"; only=$2; shift ;;
+	--host-cpus) need "$@"; host_cpus=$2; shift ;;
 	--monitor) need "$@"; monitor=$2; shift ;;
 	--thread) need "$@"; thread=$2; shift ;;
 	--host-kernel) need "$@"; host_kernel=$2; shift ;;
@@ -96,7 +98,7 @@ guest_command() { # guest_command MONITOR KERNEL IRQCHIP CPUS APIC END WORDS
 	qemu)
 		# This machine has no reset register: reboot by triple fault.
 		[ "$6" = ask ] || restart='-no-reboot'
-		echo "exec qemu-system-x86_64 -M microvm,accel=kvm,pic=off,pit=off -cpu host -smp $4 -m 512" \
+		echo "exec qemu-system-x86_64 -M microvm,accel=kvm,pic=off,pit=off,rtc=on -cpu host -smp $4 -m 512" \
 			"-nodefaults -no-user-config -display none -serial stdio ${restart#exit}" \
 			"-kernel /guest/vmlinuz-$2 -initrd /guest/initrd -append '$line reboot=t'"
 		;;
@@ -223,6 +225,10 @@ stage_host() { # stage_host FIRST: the archive for the scenarios from FIRST on
 	rm -rf "$tree"
 }
 
+# A little above the builds that may run beside it: a starved host makes guests report RCU stalls.
+priority=0
+[ "$(id -u)" = 0 ] && priority=-5
+
 host_pid=''
 stop_host() {
 	[ -n "$host_pid" ] && kill -KILL "$host_pid" 2>/dev/null && wait "$host_pid" 2>/dev/null
@@ -235,12 +241,12 @@ host_cpu=EPYC,+svm,+npt,-xsave,-avx,-avx2,-fma,-f16c
 
 start_host() {
 	: >"$work/data"; : >"$work/console"; : >"$work/reset"
-	qemu-system-x86_64 -M q35 -accel "tcg,thread=$thread" -cpu "$host_cpu" -m 3072 -smp 2 \
+	nice -n "$priority" qemu-system-x86_64 -M q35 -accel "tcg,thread=$thread" -cpu "$host_cpu" -m 3072 -smp "$host_cpus" \
 		-display none -no-reboot -nodefaults -no-user-config -d cpu_reset -D "$work/reset" \
 		-chardev "file,id=console,path=$work/console" -serial chardev:console \
 		-chardev "file,id=data,path=$work/data" -serial chardev:data \
 		-kernel "$build/vmlinuz-$host_kernel" -initrd "$work/initrd" \
-		-append "console=ttyS0 reboot=t panic=-1 quiet" </dev/null >"$work/qemu.out" 2>&1 &
+		-append "console=ttyS0 reboot=t panic=-1 quiet mitigations=off" </dev/null >"$work/qemu.out" 2>&1 &
 	host_pid=$!
 }
 
@@ -254,6 +260,11 @@ host_obituary() {
 	echo "QEMU ended without the end marker"
 }
 
+# Nanoseconds that all threads of the emulated host have waited for a CPU so far.
+host_waited() {
+	cat /proc/"$host_pid"/task/*/schedstat 2>/dev/null | awk '{ t += $2 } END { printf "%.0f\n", t }'
+}
+
 # Runs the scenarios from $1 on in one host boot; reports each as it ends. Sets `done_count` to
 # the number that ended and `obituary` to why the host died, empty if it did not.
 run_host() {
@@ -261,6 +272,7 @@ run_host() {
 	done_count=0 obituary=''
 	stage_host "$first"
 	start_host
+	waited=0 waited_at=$SECONDS
 	deadline=$((SECONDS + 120 + (scenario_count - first + 1) * (limit > 120 ? limit + 60 : 180)))
 	while :; do
 		sleep 0.5
@@ -319,15 +331,14 @@ split_block() { # split_block N-TH STEM
 		/^@END / { print; exit }'
 }
 
-# Problem lines of a log that QEMU's logs of the same kernel do not have.
+# Problem lines of a log that QEMU's logs of the same kernel do not have, in order of appearance.
 new_problems() { # new_problems LOG KERNEL
-	awk -f "$here/problems.awk" "$1" | sort -u >"$work/problems"
 	cat "$build/baseline/baseline-$2"-*.log 2>/dev/null | awk -f "$here/problems.awk" | sort -u >"$work/known"
-	comm -23 "$work/problems" "$work/known"
+	awk -f "$here/problems.awk" "$1" | awk '!seen[$0]++' | grep -vxFf "$work/known" | grep -vEf <(grep -v "^#" "$here/noise")
 }
 
 judge() { # judge SCENARIO N-TH-BLOCK
-	local dir name want rc seconds check role kernel stem line reasons='' reason
+	local dir name want rc seconds check role kernel stem line now reasons='' reason
 	dir=$work/scenarios/$(printf %03d "$1")
 	read -r name <"$dir/name"
 	read -r want <"$dir/rc"
@@ -354,10 +365,18 @@ judge() { # judge SCENARIO N-TH-BLOCK
 			[ -z "$reasons" ] && cp "$stem.log" "$build/baseline/$name.log"
 		else
 			ls "$build/baseline/baseline-$kernel"-*.log >/dev/null 2>&1 || reasons+="; no QEMU baseline to compare with"
-			while read -r reason; do reasons+="; new in the kernel log: $reason"; done < <(new_problems "$stem.log" "$kernel")
+			new_problems "$stem.log" "$kernel" >"$stem.new"
+			while read -r reason; do reasons+="; new in the kernel log: $reason"; done < <(head -n 4 "$stem.new")
+			[ "$(wc -l <"$stem.new")" -gt 4 ] && reasons+="; and more in $stem.new"
 		fi
 	fi
 	grep '^idle' "$stem.note" | sed "s|^|# $name |"
+	if [ -n "$reasons" ] && [ -n "$host_pid" ]; then
+		now=$(host_waited)
+		[ $((now - waited)) -gt $(((SECONDS - waited_at) * 300000000)) ] &&
+			reasons+="; this machine was busy: the emulated CPUs waited $(((now - waited) / 1000000000)) of $((SECONDS - waited_at)) s"
+	fi
+	[ -n "$host_pid" ] && waited=$(host_waited) waited_at=$SECONDS
 	if [ -z "$reasons" ]; then report ok "$name" "$seconds s"; else report not-ok "$name" "${reasons#; } [$stem.log]"; fi
 }
 
@@ -374,7 +393,7 @@ if [ -n "$list" ]; then
 	exit 0
 fi
 
-exec 9>"$build/lock"
+exec 9>>"$build/lock"
 flock -n 9 || { echo "nested: another run is going on here, waiting"; flock 9; }
 rm -rf "$work" && mkdir -p "$work/scenarios"
 trap stop_host EXIT
