@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +159,7 @@ static void suspend(struct run *run)
 	cli_tty_leave();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
-	raise(SIGTSTP);
+	pthread_kill(pthread_self(), SIGTSTP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
 	come_back(run);

@@ -96,7 +96,7 @@ static int set_flat_addr(struct options *opt, const struct option_spec *spec, co
 
 static int set_timeout(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
 {
-	const uint64_t year_ns = 366 * 86400 * (uint64_t)1000000000;
+	const uint64_t year_ns = (uint64_t)366 * 86400 * 1000000000;
 	uint64_t ns;
 
 	if (!cli_value_seconds(value, &ns) || ns == 0 || ns > year_ns)
