@@ -156,8 +156,10 @@ void ioapic_reset(struct ioapic *io)
 /* True, and its pin, when the index means half of a redirection entry. */
 static bool select_pin(const struct ioapic *io, unsigned *pin)
 {
+	if (io->select < REG_REDIRECTION)
+		return false;
 	*pin = (io->select - REG_REDIRECTION) / 2u;
-	return io->select >= REG_REDIRECTION && *pin < IOAPIC_PINS;
+	return *pin < IOAPIC_PINS;
 }
 
 static uint32_t read_window(const struct ioapic *io)

@@ -7,7 +7,6 @@
 #include "util.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <string.h>
 
 /* ------------------------------------------------------------------------------------ life */
@@ -98,13 +97,13 @@ int lapic_set_base(struct lapic *a, uint64_t value)
 		return -EINVAL;
 	if (was_x2apic && enable && !x2apic)
 		return -EINVAL;
+	if (enable && !was_enabled)
+		lapic_clear_state(a); /* again: a poster may have looked just before it was disabled */
 	atomic_store_explicit(&a->base, value, memory_order_seq_cst);
 	if (was_enabled && !enable)
 		lapic_clear_state(a);
-	if (x2apic && !was_x2apic) { /* 11.12.5.1: neither LDR nor the high half of ICR is preserved */
-		atomic_store_explicit(&a->ldr, 0, memory_order_relaxed);
-		a->icr &= UINT32_MAX;
-	}
+	if (x2apic && !was_x2apic)
+		a->icr &= UINT32_MAX; /* 11.12.5.1 */
 	return 0;
 }
 
@@ -498,75 +497,4 @@ void lapic_send(struct lapic *a, uint64_t icr)
 	if ((irq.mode == LAPIC_FIXED || irq.mode == LAPIC_LOWEST) && irq.vector < VECTOR_FIRST_LEGAL)
 		lapic_error(a, ERROR_SEND_VECTOR);
 	deliver(a->all, &irq, a, (enum whom)(low >> ICR_SHORTHAND_SHIFT & 3), WAKE_IPI);
-}
-
-/* ------------------------------------------------------------------------------------ dump */
-
-struct text {
-	char *at;
-	size_t left;
-};
-
-static void __attribute__((format(printf, 2, 3))) put(struct text *t, const char *fmt, ...)
-{
-	va_list args;
-	int n;
-
-	va_start(args, fmt);
-	n = vsnprintf(t->at, t->left, fmt, args);
-	va_end(args);
-	if (n < 0)
-		return;
-	if ((size_t)n >= t->left)
-		n = (int)(t->left - 1);
-	t->at += n;
-	t->left -= (size_t)n;
-}
-
-static void put_vectors(struct text *t, const char *name, const uint32_t bits[8])
-{
-	bool any = false;
-
-	put(t, "  %s:", name);
-	for (unsigned i = 0; i < 8; i++) {
-		for (uint32_t word = bits[i]; word; word &= word - 1) {
-			put(t, " %02x", i * 32 + (unsigned)__builtin_ctz(word));
-			any = true;
-		}
-	}
-	put(t, "%s\n", any ? "" : " none");
-}
-
-void lapic_describe(const struct lapic *a, char *text, size_t size)
-{
-	static const char *const names[LVT_COUNT] = {"timer", "thermal", "perf", "lint0", "lint1", "error"};
-	struct text t = {text, size};
-	uint32_t irr[8], tmr[8];
-	uint32_t svr = atomic_load(&a->svr);
-
-	if (!size)
-		return;
-	text[0] = '\0';
-	for (unsigned i = 0; i < 8; i++) {
-		irr[i] = atomic_load(&a->irr[i]);
-		tmr[i] = atomic_load(&a->tmr[i]);
-	}
-	put(&t, "apic %u: %s%s, svr %03x, tpr %02x, ppr %02x, icr %016llx, events %x, errors %02x\n", a->id,
-	    !lapic_enabled(a) ? "off"
-	    : lapic_x2apic(a) ? "x2apic"
-	                      : "xapic",
-	    svr & SVR_ENABLE ? "" : " (disabled by software)", svr, a->tpr, atomic_load(&a->ppr),
-	    (unsigned long long)a->icr, atomic_load(&a->events), atomic_load(&a->errors) & 0xff);
-	put_vectors(&t, "irr", irr);
-	put_vectors(&t, "isr", a->isr);
-	put_vectors(&t, "tmr", tmr);
-	put(&t, "  lvt:");
-	for (unsigned i = 0; i < LVT_COUNT; i++)
-		put(&t, " %s %05x", names[i], atomic_load(&a->lvt[i]));
-	put(&t, "\n  timer: %s, initial %u, divide %x, %s", lapic_timer_mode_name(a), a->timer.initial_count,
-	    a->timer.divide, a->timer.armed ? "armed" : "stopped");
-	if (a->timer.armed)
-		put(&t, ", fires at host tsc %llu, last seen %llu", (unsigned long long)a->timer.end_tsc,
-		    (unsigned long long)a->timer.last_tsc);
-	put(&t, "\n");
 }

@@ -5,6 +5,7 @@
 #include "util.h"
 
 #include <errno.h>
+#include <stdarg.h>
 
 /* 6 LVT entries, EOI broadcast can be suppressed. */
 #define VERSION (0x14u | (LVT_COUNT - 1) << 16 | 1u << 24)
@@ -284,4 +285,75 @@ int lapic_msr_write(struct lapic *a, uint32_t index, uint64_t value, uint64_t no
 		a->icr = value & (uint64_t)UINT32_MAX << 32;
 	write_reg(a, reg, (uint32_t)value & writable, now_tsc);
 	return 0;
+}
+
+/* ------------------------------------------------------------------------------------ dump */
+
+struct text {
+	char *at;
+	size_t left;
+};
+
+static void __attribute__((format(printf, 2, 3))) put(struct text *t, const char *fmt, ...)
+{
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vsnprintf(t->at, t->left, fmt, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	if ((size_t)n >= t->left)
+		n = (int)(t->left - 1);
+	t->at += n;
+	t->left -= (size_t)n;
+}
+
+static void put_vectors(struct text *t, const char *name, const uint32_t bits[8])
+{
+	bool any = false;
+
+	put(t, "  %s:", name);
+	for (unsigned i = 0; i < 8; i++) {
+		for (uint32_t word = bits[i]; word; word &= word - 1) {
+			put(t, " %02x", i * 32 + (unsigned)__builtin_ctz(word));
+			any = true;
+		}
+	}
+	put(t, "%s\n", any ? "" : " none");
+}
+
+void lapic_describe(const struct lapic *a, char *text, size_t size)
+{
+	static const char *const names[LVT_COUNT] = {"timer", "thermal", "perf", "lint0", "lint1", "error"};
+	struct text t = {text, size};
+	uint32_t irr[8], tmr[8];
+	uint32_t svr = atomic_load(&a->svr);
+
+	if (!size)
+		return;
+	text[0] = '\0';
+	for (unsigned i = 0; i < 8; i++) {
+		irr[i] = atomic_load(&a->irr[i]);
+		tmr[i] = atomic_load(&a->tmr[i]);
+	}
+	put(&t, "apic %u: %s%s, svr %03x, tpr %02x, ppr %02x, icr %016llx, events %x, errors %02x\n", a->id,
+	    !lapic_enabled(a) ? "off"
+	    : lapic_x2apic(a) ? "x2apic"
+	                      : "xapic",
+	    svr & SVR_ENABLE ? "" : " (disabled by software)", svr, a->tpr, atomic_load(&a->ppr),
+	    (unsigned long long)a->icr, atomic_load(&a->events), atomic_load(&a->errors) & 0xff);
+	put_vectors(&t, "irr", irr);
+	put_vectors(&t, "isr", a->isr);
+	put_vectors(&t, "tmr", tmr);
+	put(&t, "  lvt:");
+	for (unsigned i = 0; i < LVT_COUNT; i++)
+		put(&t, " %s %05x", names[i], atomic_load(&a->lvt[i]));
+	put(&t, "\n  timer: %s, initial %u, divide %x, %s", lapic_timer_mode_name(a), a->timer.initial_count,
+	    a->timer.divide, a->timer.armed ? "armed" : "stopped");
+	if (a->timer.armed)
+		put(&t, ", fires at host tsc %llu, last seen %llu", (unsigned long long)a->timer.end_tsc,
+		    (unsigned long long)a->timer.last_tsc);
+	put(&t, "\n");
 }

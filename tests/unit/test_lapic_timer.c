@@ -13,7 +13,7 @@ static void divide_values(void **state)
 
 	for (unsigned i = 0; i < ARRAY_SIZE(table); i++) {
 		start(f, 0x40, table[i].value, 1000);
-		assert_int_equal(lapic_timer_deadline(f->cpu[0]), f->now + 1000 * table[i].divisor);
+		assert_int_equal(lapic_timer_deadline(f->cpu[0]), f->now + 1000ull * table[i].divisor);
 	}
 }
 
@@ -83,7 +83,7 @@ static void periodic_fires_each_period_without_drift(void **state)
 	start(f, PERIODIC | 0x40, DIVIDE_1, 1000000);
 	for (unsigned i = 1; i <= 100; i++) {
 		assert_int_equal(lapic_timer_deadline(f->cpu[0]), begin + i * 1000000ull);
-		f->now = begin + i * 1000000ull + i * 777; /* late, more each time */
+		f->now = begin + i * 1000000ull + i * 777ull; /* late, more each time */
 		assert_true(lapic_timer_expire(f->cpu[0], f->now));
 		assert_int_equal(lapic_ack(f->cpu[0]), 0x40);
 		lapic_eoi(f->cpu[0]);
@@ -270,6 +270,7 @@ static void deadline_zero_disarms(void **state)
 
 	deadline_mode(f, f->now + 10);
 	assert_int_equal(wrmsr(f, 0, MSR_IA32_TSC_DEADLINE, 0), 0);
+	assert_int_equal(lapic_pending(f->cpu[0]), -1);
 	assert_true(lapic_timer_deadline(f->cpu[0]) == WAKE_NEVER);
 	f->now += 100;
 	assert_false(lapic_timer_expire(f->cpu[0], f->now));
@@ -310,6 +311,7 @@ static void switching_to_or_from_deadline_mode_disarms(void **state)
 		start(f, modes[i] | 0x40, DIVIDE_1, 1000000);
 		wr(f, 0, LVT_TIMER, DEADLINE | 0x40);
 		assert_true(lapic_timer_deadline(f->cpu[0]) == WAKE_NEVER);
+		assert_int_equal(rd(f, 0, INITIAL), 0);
 		assert_int_equal(rd(f, 0, CURRENT), 0);
 		assert_int_equal(wrmsr(f, 0, MSR_IA32_TSC_DEADLINE, f->now + 10), 0);
 		wr(f, 0, LVT_TIMER, modes[i] | 0x40);
