@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* power.h - does this host want a CPU to save power? Then polling works against it. Read from cpufreq, rarely. */
+#ifndef LULL_POWER_H
+#define LULL_POWER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct lull_error;
+
+enum power_mode {
+	POWER_IGNORE, /* never asked */
+	POWER_STRICT, /* the governor's name decides: "powersave" means it, whatever the driver */
+	POWER_SMART,  /* drivers for which "powersave" is the normal governor are asked for their energy preference */
+};
+
+int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
+
+/* One per vCPU; only its thread uses it. */
+struct power {
+	enum power_mode mode;
+	const char *sysfs;    /* "/sys", or a tree made for a test; must outlive it */
+	uint64_t period_ns;   /* how long an answer stands */
+	uint64_t next_ns;     /* when to look again; 0: now */
+	int cpu;              /* the CPU the answer is for */
+	bool saves;
+	uint64_t reads;       /* how often files were looked at */
+};
+
+#define POWER_PERIOD_NS 1000000000ull
+
+void power_init(struct power *p, enum power_mode mode, const char *sysfs);
+
+/* True when polling on cpu should be left alone. Looks at the files at most once per period or when the CPU changed. Unknown
+ * (no cpufreq, a CPU that went away) means false. */
+bool power_saves(struct power *p, int cpu, uint64_t now_ns);
+
+#endif
