@@ -60,6 +60,13 @@ refused() { # refused PATTERN COMMAND...: 126, nothing on stdout, one line "lull
 	awk '!/^lull: .*: .*; / { bad = 1 } { print } END { exit bad || NR != 1 }' "$out/stderr"
 }
 
+cannot() { # cannot PATTERN COMMAND...: the same in the words of the library: one line "lull: ..."
+	local pattern=$1
+	shift
+	run 126 "$@" && silent stdout && stderr_has "$pattern" || return
+	awk '!/^lull: / { bad = 1 } { print } END { exit bad || NR != 1 }' "$out/stderr"
+}
+
 prints() { # prints PATTERN COMMAND...: 0, on stdout, nothing on stderr
 	local pattern=$1
 	shift
@@ -360,8 +367,8 @@ real_tests() {
 	option_errors "$lull"
 	check "lull: --help" prints "^Exit codes" "$lull" --help
 	check "lull: --version" prints "^lull " "$lull" --version
-	check "lull: missing kernel" refused "/nowhere/kernel" "$lull" run /nowhere/kernel
-	check "lull: 1000 CPUs" refused "1000" "$lull" run -c1000 "$out/idle.bin" --flat-mode long
+	check "lull: missing kernel" cannot "/nowhere/kernel" "$lull" run /nowhere/kernel
+	check "lull: 1000 CPUs" cannot "1000" "$lull" run -c1000 "$out/idle.bin" --flat-mode long
 	for n in machine e820 cpuid; do
 		check "lull: dump $n" prints . "$lull" dump "$n" -c2
 	done
