@@ -140,7 +140,7 @@ static void update_wire(struct serial *s)
  * the data sheet waits (8.5) would only delay what somebody types. */
 static void update_timeout(struct serial *s)
 {
-	s->is_timeout = has_fifo(s) && s->count;
+	s->is_timeout = s->count;
 }
 
 static void receive(struct serial *s, uint8_t byte)

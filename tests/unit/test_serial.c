@@ -27,6 +27,7 @@ static void registers_after_reset(void **state)
 	assert_true(wire.level);
 	unsigned kicks = host.kicks;
 	serial_reset(serial);
+	assert_false(wire.level);
 	assert_true(host.kicks > kicks); /* there is room again */
 	assert_reset_state();
 	assert_int_equal(in(SCR), 0);

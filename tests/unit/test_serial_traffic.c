@@ -315,8 +315,10 @@ static void clearing_the_fifo_makes_room(void **state)
 	out(FCR, 0x00); /* turned off: emptied */
 	assert_int_equal(in(LSR), 0x60);
 	assert_int_equal(in(IIR), 0x01);
+	type("z");
 	out(FCR, 0xc2); /* without bit 0 nothing is programmed */
-	assert_int_equal(in(IIR), 0x01);
+	assert_int_equal(in(IIR), 0x04);
+	assert_int_equal(in(DATA), 'z');
 }
 
 /* ---------------------------------------------------------------------------------- threads */
