@@ -302,11 +302,9 @@ void chardev_pump_input(struct chardev *cd)
 			return end_input(cd);
 		if (n == (ssize_t)want || n == -EINTR)
 			continue;
-		int ret = host_fd_wait(&cd->in, cd->loop, EPOLLIN);
-		if (ret == 0)
-			return;
-		if (ret != -EPERM) /* a file: it goes on until its end */
-			return end_input(cd);
+		if (host_fd_wait(&cd->in, cd->loop, EPOLLIN) < 0)
+			end_input(cd); /* a file: it gave less than it was asked for, which is its end */
+		return;
 	}
 }
 

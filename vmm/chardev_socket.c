@@ -62,9 +62,9 @@ static int remove_stale(const struct sockaddr_un *address, struct lull_error *er
 /* While the device has no room nobody waits for the client's input, and so nobody sees it leave. */
 static bool client_is_gone(const struct chardev *cd)
 {
-	struct pollfd pfd = {.fd = cd->out.src.fd};
+	struct pollfd pfd = {.fd = cd->out.src.fd}; /* hang-up and error come unasked */
 
-	return poll(&pfd, 1, 0) > 0 && (pfd.revents & POLLHUP);
+	return poll(&pfd, 1, 0) > 0;
 }
 
 static void take_client(struct chardev *cd, int fd)

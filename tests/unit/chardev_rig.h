@@ -122,7 +122,7 @@ static int rig_set_up(void **state)
 	memset(&rig, 0, sizeof(rig));
 	rig.log = (struct log){.fn = rig_log, .ctx = &rig, .level = LULL_LOG_DEBUG};
 	rig.user = (struct chardev_user){.room = rig_room, .input = rig_input, .drained = rig_drained, .ctx = &rig};
-	strcpy(rig.dir, "/tmp/lull-test-XXXXXX");
+	strcpy(rig.dir, "/tmp/lull-chardev-XXXXXX");
 	if (!mkdtemp(rig.dir) || event_loop_init(&rig.loop) < 0)
 		return -1;
 	*state = &rig;

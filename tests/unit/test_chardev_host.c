@@ -259,6 +259,40 @@ static void a_device_without_space_is_given_up(void **state)
 	assert_non_null(strstr(rig->warning, "No space left on device"));
 }
 
+/* ---------------------------------------------------------------------------------- closing */
+
+static unsigned descriptors(void)
+{
+	unsigned count = 0;
+	for (int fd = 0; fd < 200; fd++)
+		count += fcntl(fd, F_GETFD) >= 0;
+	return count;
+}
+
+static void closing_gives_every_descriptor_back(void **state)
+{
+	struct rig *rig = *state;
+	char socket[128];
+	int pair[2];
+	char fds[32];
+
+	assert_int_equal(pipe(pair), 0);
+	snprintf(fds, sizeof(fds), "fd=%d,%d", pair[0], pair[1]);
+	snprintf(socket, sizeof(socket), "socket=%s", rig_path(rig));
+	const char *const specs[] = {"null", "pty", "file=/dev/null", fds, socket};
+	unsigned before = descriptors();
+	for (size_t i = 0; i < ARRAY_SIZE(specs); i++) {
+		rig_open(rig, specs[i]);
+		rig_write(rig, "x");
+		rig_settle(rig);
+		rig_close(rig);
+		assert_int_equal(descriptors(), before);
+	}
+	chardev_close(NULL);
+	close(pair[0]);
+	close(pair[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -273,6 +307,7 @@ int main(void)
 		WITH_RIG(a_fifo_that_nobody_reads_yet_does_not_block),
 		WITH_RIG(a_full_disk_is_counted_and_said_once),
 		WITH_RIG(a_device_without_space_is_given_up),
+		WITH_RIG(closing_gives_every_descriptor_back),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
