@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * policy_cost.c - waits at the least expected cost, where cost = CPU time + lambda * wake latency.
+ *
+ * A sleep and wake is worth B = CPU time of the switch + lambda * wake latency, both as measured on this host. The
+ * policy keeps, for each of six contexts, what each of sixteen poll windows would have cost lately, and takes the
+ * cheapest. That needs no trials: once the event's time stamp is known, so is what every window would have cost.
+ * Beside windows there are two plans in which the wake latency is hidden: sleep until a little before the guest's timer
+ * and spin (pre-wake), and the same for events that come after a regular time (sleep-then-spin).
+ *
+ * An account of (cost - 2 * the clairvoyant's cost) guards all that: while it is more than GUARD * B in the red, the
+ * window is B, which never costs more than twice the optimum. So for any interval of halts, against any adversary,
+ *     cost <= 2 * optimum + (GUARD + CREDIT) * B + the most one halt can cost (3 B for lambda >= 1).
+ * It holds for the mean wake latency, while polling is allowed, with no limit below B, and the CPU is not taken away.
+ */
+#include "policy.h"
+
+#include <string.h>
+
+#define WINDOWS  16
+#define CONTEXTS 6
+#define GUARD    8.0f
+#define CREDIT   16.0f
+#define KEEP     (1.0f - 1.0f / 32.0f) /* what a halt leaves of the costs before it */
+
+#define LONG_IDLE_NS   200000.0f /* wake latency is estimated apart for idle times below and above */
+#define FRESH          128.0f    /* after FRESH * B without a sleep one is forced, to measure the wake latency */
+#define HIDDEN         0.15f     /* part of the wake latency that a pre-wake still costs */
+#define CAP_NS         500000.0f /* for windows when lambda > CAP_LAMBDA */
+#define CAP_LAMBDA     8.0f
+#define BACK_OFF_NS    2000000u /* no polling for so long after the host took the CPU away */
+#define BACK_OFF_MAX   20000000u
+#define LONGEST_NS     9e18f
+#define WAKE_PRESET_NS 10000
+
+enum {
+	KEY_LAMBDA,
+	KEY_PREWAKE,
+	KEY_SPIN,
+	KEY_GUARD,
+	KEY_BACK_OFF,
+	KEY_WAKE,
+	KEY_SWITCH,
+	KEY_ARM,
+};
+
+enum plan_kind {
+	PLAN_ASLEEP, /* polling was not allowed: says nothing about our choices */
+	PLAN_WINDOW,
+	PLAN_PREWAKE,
+	PLAN_SPIN,
+};
+
+struct cost {
+	float table[CONTEXTS][WINDOWS];     /* discounted cost of each window in each context */
+	float spin_cost[CONTEXTS];          /* and of sleep-then-spin */
+	float q10[CONTEXTS], q95[CONTEXTS]; /* quantiles of the time to an event that is no timer; 0: none yet */
+	float window[WINDOWS];
+	float wake[2], late[2]; /* mean wake latency after short and long idle; its quantile that a pre-wake covers */
+	float lambda, quantile, switch_ns, arm_ns;
+	float b;      /* what a sleep and wake is worth */
+	float debt;   /* the account: cost beyond twice the optimum */
+	float awake;  /* cost since the last sleep */
+	float timer;  /* of the plan in force */
+	float chosen; /* and its window */
+	uint64_t blind_until_ns, gap_ns;
+	uint32_t back_off_ns;
+	uint8_t best[CONTEXTS];
+	bool spin_best[CONTEXTS];
+	uint8_t context, idle; /* context of the plan in force; class of the last idle time */
+	uint8_t kind;
+	bool wake_known[2];
+	bool use_prewake, use_spin, use_guard, use_back_off;
+};
+
+_Static_assert(sizeof(struct cost) <= POLICY_STATE_BYTES, "the state has to fit");
+
+static const float steps[WINDOWS] = {0,       1 / 16.f, 1 / 8.f, 3 / 16.f, 1 / 4.f, 5 / 16.f, 3 / 8.f, 1 / 2.f,
+                                     5 / 8.f, 3 / 4.f,  7 / 8.f, 1,        1.25f,   1.5f,     1.75f,   2};
+
+static float to_ns(uint64_t v)
+{
+	return v > INT64_MAX ? LONGEST_NS : (float)(int64_t)v;
+}
+
+static uint64_t from_ns(float v)
+{
+	return v > 0 ? (uint64_t)(int64_t)v : 0;
+}
+
+static float smaller(float a, float b)
+{
+	return a < b ? a : b;
+}
+
+static int idle_class(float idle)
+{
+	return idle > LONG_IDLE_NS;
+}
+
+static float price(const struct cost *c, int class)
+{
+	return c->switch_ns + c->lambda * c->wake[class];
+}
+
+static void set_prices(struct cost *c)
+{
+	float cap = c->lambda > CAP_LAMBDA ? CAP_NS : LONGEST_NS;
+
+	/* The smaller one: a window of B then costs at most twice the optimum after short and after long idle. */
+	c->b = price(c, c->wake[1] < c->wake[0]);
+	for (int k = 0; k < WINDOWS; k++)
+		c->window[k] = smaller(steps[k] * c->b, cap);
+}
+
+static float preset(uint64_t key, uint64_t measured, float otherwise)
+{
+	if (key)
+		return to_ns(key);
+	return measured ? to_ns(measured) : otherwise;
+}
+
+static void cost_init(void *state, const uint64_t *values, const struct policy_host *host)
+{
+	struct cost *c = state;
+	float q;
+
+	c->lambda = (float)(int64_t)values[KEY_LAMBDA] / 1000.0f;
+	c->use_prewake = values[KEY_PREWAKE];
+	c->use_spin = values[KEY_SPIN];
+	c->use_guard = values[KEY_GUARD];
+	c->use_back_off = values[KEY_BACK_OFF];
+	c->wake[0] = preset(values[KEY_WAKE], host->wake_ns, WAKE_PRESET_NS);
+	c->switch_ns = preset(values[KEY_SWITCH], host->switch_ns, 0.3f * c->wake[0]);
+	c->arm_ns = preset(values[KEY_ARM], host->arm_ns, 0.1f * c->wake[0]);
+	c->wake[1] = c->late[0] = c->late[1] = c->wake[0];
+	q = c->lambda / (1.0f + c->lambda);
+	c->quantile = q > 0.75f ? q : 0.75f;
+	c->back_off_ns = BACK_OFF_NS;
+	set_prices(c);
+	/* As if the last event had come just before B: the first window is B. */
+	for (int x = 0; x < CONTEXTS; x++) {
+		for (int k = 0; k < WINDOWS; k++)
+			c->table[x][k] = steps[k] < 1 ? c->window[k] + c->b : 0.9f * c->b;
+		c->spin_cost[x] = 2 * c->b;
+		c->best[x] = 11;
+	}
+}
+
+/* -------------------------------------------------------------------------------- planning */
+
+/* When sleep-then-spin would spin in this context; false: not at all. */
+static bool spin_times(const struct cost *c, int x, float *from, float *until)
+{
+	int class = idle_class(c->q10[x]);
+	float late = c->late[class], wake = c->wake[class];
+
+	*from = c->q10[x] - late;
+	*until = smaller(c->q95[x], *from + wake + c->b);
+	return c->use_spin && *from >= wake + c->switch_ns;
+}
+
+static void plan_learned(struct cost *c, const struct policy_hint *hint, struct policy_plan *plan)
+{
+	float late = c->late[idle_class(c->timer)], w = c->window[c->best[c->context]], from, until;
+	bool spin = c->spin_best[c->context] && spin_times(c, c->context, &from, &until);
+
+	if (spin && until < c->timer - late && until - from <= to_ns(hint->max_ns)) {
+		c->kind = PLAN_SPIN;
+		plan->sleep_ns = from_ns(from);
+		plan->spin_ns = from_ns(until);
+		return;
+	}
+	if (w > 0 && c->awake > FRESH * c->b)
+		w = 0;
+	w = smaller(w, to_ns(hint->max_ns));
+	plan->poll_ns = from_ns(w);
+	if (!c->use_prewake || hint->timer_ns == POLICY_NEVER)
+		return;
+	if (w > c->timer - late) {
+		plan->poll_ns = hint->timer_ns;
+	} else if (late <= to_ns(hint->max_ns)) {
+		c->kind = PLAN_PREWAKE;
+		plan->sleep_ns = hint->timer_ns - from_ns(late);
+		plan->spin_ns = hint->timer_ns + from_ns(3 * late);
+	}
+}
+
+static void cost_plan(void *state, const struct policy_hint *hint, struct policy_plan *plan)
+{
+	struct cost *c = state;
+	float near, max = to_ns(hint->max_ns);
+
+	*plan = (struct policy_plan){.sleep_ns = POLICY_NEVER};
+	c->timer = to_ns(hint->timer_ns);
+	c->context = (uint8_t)((hint->io ? 3 : 0) + c->idle);
+	c->kind = PLAN_ASLEEP;
+	c->chosen = 0;
+	if (!hint->may_poll || hint->now_ns < c->blind_until_ns)
+		return;
+	c->kind = PLAN_WINDOW;
+	near = smaller(c->late[0] + c->switch_ns, c->b);
+	if (c->use_prewake && c->timer <= near && c->timer <= max)
+		plan->poll_ns = hint->timer_ns;
+	else if (c->use_guard && c->debt > GUARD * c->b && c->b <= max)
+		plan->poll_ns = from_ns(c->b);
+	else
+		plan_learned(c, hint, plan);
+	c->chosen = to_ns(plan->poll_ns);
+}
+
+/* -------------------------------------------------------------------------------- learning */
+
+static void learn_windows(struct cost *c, float d, float buy)
+{
+	float *t = c->table[c->context];
+	float reach = c->timer - c->late[idle_class(c->timer)];
+
+	if (!c->use_prewake)
+		reach = LONGEST_NS;
+	for (int k = 0; k < WINDOWS; k++) {
+		float w = c->window[k];
+		float cost = d <= w || w > reach ? d : w + buy;
+		t[k] = t[k] * KEEP + cost;
+	}
+}
+
+/* What sleep-then-spin would have cost. */
+static float spin_price(const struct cost *c, float d, float buy)
+{
+	float from, until, wake = c->wake[idle_class(d)];
+
+	if (!spin_times(c, c->context, &from, &until))
+		return c->arm_ns + buy;
+	float awake = from + wake, base = c->switch_ns + c->arm_ns;
+	if (d <= from)
+		return c->arm_ns + buy;
+	if (d <= awake)
+		return base + c->lambda * (awake - d);
+	if (d <= until)
+		return base + d - awake;
+	return base + (until > awake ? until - awake : 0) + buy;
+}
+
+static void learn_quantiles(struct cost *c, float d)
+{
+	float *q10 = &c->q10[c->context], *q95 = &c->q95[c->context];
+
+	if (*q10 == 0) {
+		*q10 = *q95 = d;
+		return;
+	}
+	*q10 *= d > *q10 ? 1 + 0.04f * 0.10f : 1 - 0.04f * 0.90f;
+	*q95 *= d > *q95 ? 1 + 0.04f * 0.95f : 1 - 0.04f * 0.05f;
+}
+
+static void choose(struct cost *c, float max)
+{
+	const float *t = c->table[c->context];
+	int best = 0;
+
+	for (int k = 1; k < WINDOWS && c->window[k] <= max; k++)
+		if (t[k] < t[best])
+			best = k;
+	c->best[c->context] = (uint8_t)best;
+	c->spin_best[c->context] = c->spin_cost[c->context] < t[best];
+}
+
+static void settle(struct cost *c, const struct policy_sample *s, float d, float max)
+{
+	int class = idle_class(d);
+	bool early = s->wake_ns[0] != POLICY_NEVER, slept = s->wake_ns[1] != POLICY_NEVER;
+	float cost = to_ns(s->poll_ns) + to_ns(s->spin_ns), latency = 0, optimum = smaller(d, price(c, class));
+
+	cost += c->switch_ns * (float)(early + slept);
+	if (early && c->kind == PLAN_SPIN)
+		cost += c->arm_ns;
+	if (slept)
+		latency = c->wake[class];
+	else if (early)
+		latency = smaller(to_ns(s->latency_ns), c->wake[class]);
+	cost += c->lambda * latency;
+	c->awake = early || slept ? 0 : c->awake + cost;
+	if (max < c->b) {
+		c->debt = 0; /* the limit forbids the guard's window, so there is no guarantee to keep */
+		return;
+	}
+	c->debt += cost - 2 * optimum;
+	if (c->debt < -CREDIT * c->b)
+		c->debt = -CREDIT * c->b;
+}
+
+static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
+{
+	float *wake = &c->wake[class], *late = &c->late[class];
+	float sample = smaller(to_ns(wake_ns), 8 * *wake + 1);
+
+	*late += 0.03f * *wake * (sample > *late ? c->quantile : c->quantile - 1);
+	if (*late < 0)
+		*late = 0;
+	*wake += (sample - *wake) / 16;
+	c->wake_known[class] = true;
+	if (!c->wake_known[!class]) {
+		c->wake[!class] = *wake;
+		c->late[!class] = *late;
+	}
+}
+
+static void learn_gap(struct cost *c, uint64_t gap_ns)
+{
+	bool again = c->gap_ns && gap_ns - c->gap_ns <= 4 * (uint64_t)c->back_off_ns;
+
+	c->back_off_ns = again ? (uint32_t)policy_min(2 * c->back_off_ns, BACK_OFF_MAX) : BACK_OFF_NS;
+	c->gap_ns = gap_ns;
+	c->blind_until_ns = gap_ns + c->back_off_ns;
+}
+
+static void cost_observe(void *state, const struct policy_sample *s)
+{
+	struct cost *c = state;
+	float d = to_ns(s->event_ns ? s->event_ns : 1), max = to_ns(s->max_ns);
+	int class = idle_class(d);
+
+	if (s->gap_ns && c->use_back_off)
+		learn_gap(c, s->gap_ns);
+	if (s->source == POLICY_REQUEST || s->invalid)
+		return;
+	float buy = price(c, class);
+	float hidden = c->switch_ns + HIDDEN * c->wake[class];
+	bool hide = s->source == POLICY_TIMER && c->use_prewake;
+	learn_windows(c, d, hide ? hidden : buy);
+	c->spin_cost[c->context] = c->spin_cost[c->context] * KEEP + spin_price(c, d, buy);
+	if (s->source != POLICY_TIMER)
+		learn_quantiles(c, d);
+	choose(c, max);
+	if (c->kind != PLAN_ASLEEP && !s->gap_ns)
+		settle(c, s, d, max);
+	c->idle = d <= c->b ? 0 : d <= 8 * c->b ? 1 : 2;
+	if (s->wake_ns[0] != POLICY_NEVER)
+		learn_wake(c, class, s->wake_ns[0]);
+	if (s->wake_ns[1] != POLICY_NEVER)
+		learn_wake(c, class, s->wake_ns[1]);
+	if (s->switch_ns)
+		c->switch_ns += (smaller(to_ns(s->switch_ns), 8 * c->switch_ns + 1) - c->switch_ns) / 16;
+	set_prices(c);
+}
+
+static void cost_view(const void *state, struct policy_view *view)
+{
+	const struct cost *c = state;
+
+	*view = (struct policy_view){from_ns(c->chosen), from_ns(c->wake[c->idle == 2]), from_ns(c->b)};
+}
+
+/* -------------------------------------------------------------------------------- the table */
+
+static const struct policy_word lambda_words[] = {{"powersave", 250}, {"balanced", 2000}, {"latency", 8000}, {0}};
+static const struct policy_word switch_words[] = {{"off", 0}, {"on", 1}, {0}};
+
+static const struct policy_key cost_keys[] = {
+	[KEY_LAMBDA] = {"lambda", POLICY_KEY_RATIO, 10, 1000000, 2000, lambda_words},
+	[KEY_PREWAKE] = {"prewake", POLICY_KEY_COUNT, 0, 1, 1, switch_words},
+	[KEY_SPIN] = {"spin", POLICY_KEY_COUNT, 0, 1, 1, switch_words},
+	[KEY_GUARD] = {"guard", POLICY_KEY_COUNT, 0, 1, 1, switch_words},
+	[KEY_BACK_OFF] = {"backoff", POLICY_KEY_COUNT, 0, 1, 1, switch_words},
+	[KEY_WAKE] = {"wake", POLICY_KEY_TIME, 0, 10000000, 0, NULL},
+	[KEY_SWITCH] = {"switch", POLICY_KEY_TIME, 0, 10000000, 0, NULL},
+	[KEY_ARM] = {"arm", POLICY_KEY_TIME, 0, 10000000, 0, NULL},
+	{0},
+};
+
+const struct policy policy_cost = {
+	.name = "cost",
+	.summary = "least CPU time + lambda * wake latency; lambda also as powersave, balanced, latency (0.25, 2, 8)",
+	.keys = cost_keys,
+	.state_bytes = sizeof(struct cost),
+	.init = cost_init,
+	.plan = cost_plan,
+	.observe = cost_observe,
+	.view = cost_view,
+};
