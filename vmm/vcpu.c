@@ -32,8 +32,10 @@ static __thread struct vcpu *current __attribute__((tls_model("initial-exec")));
 static void on_kick(int sig)
 {
 	(void)sig;
-	if (current)
-		current->run->immediate_exit = 1;
+	if (!current)
+		return;
+	current->run->immediate_exit = 1;
+	current->signalled = true;
 }
 
 int vcpu_install_kick(int signal, struct lull_error *err)
@@ -101,8 +103,10 @@ static void create_timer(struct vcpu *v)
 
 void vcpu_arm_timer(struct vcpu *v, uint64_t deadline_tsc)
 {
-	if (deadline_tsc == v->timer_tsc || !v->has_timer)
+	/* The timer's clock is not the TSC: it may have fired a moment too early, and then this deadline is not covered. */
+	if ((deadline_tsc == v->timer_tsc && !v->signalled) || !v->has_timer)
 		return;
+	v->signalled = false;
 	struct itimerspec spec = {0};
 	if (deadline_tsc != WAKE_NEVER) {
 		uint64_t now = clock_tsc();

@@ -79,6 +79,7 @@ struct vcpu {
 	bool has_timer;        /* timer was created */
 	int timer;             /* kernel timer id: kicks this thread out of the guest */
 	uint64_t timer_tsc;    /* deadline it is armed for, WAKE_NEVER: not armed */
+	volatile bool signalled; /* the kick handler ran: the timer may have fired */
 	struct log_limit msr_limit, io_limit, mmio_limit, odd_limit;
 	char *dump;            /* malloc()ed register dump; read after the thread ended */
 
