@@ -40,6 +40,7 @@ static void other(void *arg)
 	woken = 3;
 	ring3(run_until_stop, 0);
 	woken = 4;
+	stop_cpu();
 }
 
 int main(void)
@@ -75,6 +76,12 @@ int main(void)
 	stop = 1;
 	check(spin_until(&woken, 4, 5000000));
 	check_eq(nmis[1], 3);
+
+	/* One that comes while another is handled must not be forgotten when the CPU halts right behind the IRET. */
+	delay_us(20000);
+	nested = 1;
+	apic_send(1, ICR_NMI | ICR_ASSERT);
+	check(spin_until(&nmis[1], 5, 5000000));
 	check_eq(nmis[0], seen);
 	return 0;
 }
