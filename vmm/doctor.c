@@ -64,7 +64,7 @@ static void look_at_caps(const struct doctor *d, const struct kvm *kvm)
 static void look_at_halt_poll(const struct doctor *d)
 {
 	static const char *const names[] = {"halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_grow_start",
-					    "halt_poll_ns_shrink"};
+	                                    "halt_poll_ns_shrink"};
 	char buf[4][128], path[96];
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		snprintf(path, sizeof(path), "/sys/module/kvm/parameters/%s", names[i]);
@@ -73,8 +73,9 @@ static void look_at_halt_poll(const struct doctor *d)
 	if (!buf[0][0])
 		doctor_say(d, "note", "kernel polling", "/sys/module/kvm/parameters/halt_poll_ns cannot be read");
 	else
-		doctor_say(d, "ok", "kernel polling", "halt_poll_ns %s, grow %s, grow_start %s, shrink %s (with --irqchip kernel)",
-			   buf[0], buf[1], buf[2], buf[3]);
+		doctor_say(d, "ok", "kernel polling",
+		           "halt_poll_ns %s, grow %s, grow_start %s, shrink %s (with --irqchip kernel)", buf[0], buf[1],
+		           buf[2], buf[3]);
 }
 
 /* Whether a governor called "powersave" means it: Documentation/admin-guide/pm/intel_pstate.rst, amd-pstate.rst. */
@@ -85,14 +86,15 @@ static void look_at_cpufreq(const struct doctor *d)
 	read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor);
 	read_line("/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference", epp);
 	if (!driver[0]) {
-		doctor_say(d, "note", "cpufreq", "this kernel offers none: as in most virtual machines, the frequency is not ours to see");
+		doctor_say(d, "note", "cpufreq",
+		           "this kernel offers none: as in most virtual machines, the frequency is not ours to see");
 		return;
 	}
 	bool by_epp = !strcmp(driver, "intel_pstate") || !strcmp(driver, "amd-pstate-epp");
 	bool saves = by_epp ? !strcmp(epp, "power") || !strcmp(epp, "balance_power") : !strcmp(governor, "powersave");
 	doctor_say(d, saves ? "warn" : "ok", "cpufreq", "driver %s, governor %s%s%s: %s", driver, governor,
-		   epp[0] ? ", preference " : "", epp,
-		   saves ? "set to save power; wakes are slow and polling works against it" : "not set to save power");
+	           epp[0] ? ", preference " : "", epp,
+	           saves ? "set to save power; wakes are slow and polling works against it" : "not set to save power");
 }
 
 static void look_at_cpu(const struct doctor *d)
@@ -106,16 +108,18 @@ static void look_at_cpu(const struct doctor *d)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", clocksource);
 	doctor_say(d, guest ? "note" : "ok", "host", "%ld CPUs, %s", cpus,
-		   guest ? "itself a virtual machine: exits and wakes cost several times what they cost on hardware" : "hardware");
+	           guest ? "itself a virtual machine: exits and wakes cost several times what they cost on hardware"
+	                 : "hardware");
 	doctor_say(d, invariant ? "ok" : "warn", "tsc", "%s, host clocksource %s",
-		   invariant ? "invariant" : "not marked invariant: guests may find their clocks unstable", clocksource);
+	           invariant ? "invariant" : "not marked invariant: guests may find their clocks unstable",
+	           clocksource);
 	doctor_say(d, waitpkg || mwaitx ? "ok" : "note", "wait instruction", "%s",
-		   waitpkg ? "UMWAIT: a polling vCPU can save power"
-		   : mwaitx ? "MWAITX: a polling vCPU can save power"
-			    : "neither UMWAIT nor MWAITX: a polling vCPU spins with PAUSE");
+	           waitpkg  ? "UMWAIT: a polling vCPU can save power"
+	           : mwaitx ? "MWAITX: a polling vCPU can save power"
+	                    : "neither UMWAIT nor MWAITX: a polling vCPU spins with PAUSE");
 	read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp);
 	doctor_say(d, strstr(thp, "[never]") || !thp[0] ? "warn" : "ok", "huge pages", "transparent_hugepage %s",
-		   thp[0] ? thp : "is not there: guest memory is slow to touch first");
+	           thp[0] ? thp : "is not there: guest memory is slow to touch first");
 }
 
 static void look_at_io_uring(const struct doctor *d)
@@ -127,7 +131,7 @@ static void look_at_io_uring(const struct doctor *d)
 		doctor_say(d, "ok", "io_uring", "usable");
 	} else {
 		doctor_say(d, "warn", "io_uring", "%s%s", strerror(errno),
-			   errno == EPERM ? ": allowed by sysctl kernel.io_uring_disabled=0" : "");
+		           errno == EPERM ? ": allowed by sysctl kernel.io_uring_disabled=0" : "");
 	}
 }
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* doctor_measure.c - the part of lull_doctor() that needs a VM and a clock: MSR probes, cost of an exit, of a sleep and of a wake. */
+/* doctor_measure.c - the part of lull_doctor() that needs a VM and a clock: MSR probes, cost of an exit, of a sleep and
+ * of a wake. */
 #include "doctor.h"
 
 #include "clock.h"
-#include "guest_cpuid.h"
 #include "error.h"
+#include "guest_cpuid.h"
 #include "guest_mem.h"
 #include "kvm.h"
 #include "util.h"
@@ -52,12 +53,14 @@ static int time_exits(const struct doctor *d, struct vcpu *v, struct lull_error 
 		uint64_t start = clock_ns();
 		if ((ioctl(v->fd, KVM_RUN, 0) < 0 && errno != EINTR) ||
 		    (v->run->exit_reason != KVM_EXIT_IO && v->run->exit_reason != KVM_EXIT_INTR))
-			return error_set(err, -EIO, "a loop of port writes does not run here (exit reason %u)", v->run->exit_reason);
+			return error_set(err, -EIO, "a loop of port writes does not run here (exit reason %u)",
+			                 v->run->exit_reason);
 		times[i] = clock_ns() - start;
 	}
 	uint64_t median = quantile(times, EXITS, 50);
-	doctor_say(d, median < 20000 ? "ok" : "warn", "exit", "%.1f us to leave the guest and come back (median of %d, p99 %.1f us)",
-		   (double)median / 1e3, EXITS, (double)quantile(times, EXITS, 99) / 1e3);
+	doctor_say(d, median < 20000 ? "ok" : "warn", "exit",
+	           "%.1f us to leave the guest and come back (median of %d, p99 %.1f us)", (double)median / 1e3, EXITS,
+	           (double)quantile(times, EXITS, 99) / 1e3);
 	return 0;
 }
 
@@ -103,8 +106,8 @@ static void time_wakes(const struct doctor *d, uint64_t tsc_khz)
 	}
 	pthread_join(thread, NULL);
 	doctor_say(d, "ok", "wake", "%.1f us from a post to the sleeping thread running (median of %d, p99 %.1f us)",
-		   (double)clock_tsc_to_ns(quantile(s->ns, WAKES, 50), tsc_khz) / 1e3, WAKES,
-		   (double)clock_tsc_to_ns(quantile(s->ns, WAKES, 99), tsc_khz) / 1e3);
+	           (double)clock_tsc_to_ns(quantile(s->ns, WAKES, 50), tsc_khz) / 1e3, WAKES,
+	           (double)clock_tsc_to_ns(quantile(s->ns, WAKES, 99), tsc_khz) / 1e3);
 	free(s);
 }
 
@@ -123,8 +126,9 @@ static void time_sleeps(const struct doctor *d)
 	}
 	prctl(PR_SET_TIMERSLACK, slack, 0, 0, 0);
 	uint64_t median = quantile(ns, SLEEPS, 50);
-	doctor_say(d, median < 200000 ? "ok" : "warn", "sleep", "a sleep of 1 ms ends %.1f us late (median of %d, p99 %.1f us)",
-		   (double)median / 1e3, SLEEPS, (double)quantile(ns, SLEEPS, 99) / 1e3);
+	doctor_say(d, median < 200000 ? "ok" : "warn", "sleep",
+	           "a sleep of 1 ms ends %.1f us late (median of %d, p99 %.1f us)", (double)median / 1e3, SLEEPS,
+	           (double)quantile(ns, SLEEPS, 99) / 1e3);
 }
 
 static int with_vcpu(const struct doctor *d, struct vcpu *v, struct lull_error *err)
@@ -141,10 +145,11 @@ static int with_vcpu(const struct doctor *d, struct vcpu *v, struct lull_error *
 	if (ret < 0)
 		return ret;
 	doctor_say(d, tsc_deadline ? "ok" : "note", "deadline writes", "%s",
-		   tsc_deadline ? "come out of KVM: guests get the TSC-deadline timer"
-				: "are swallowed by KVM: guests use the count-mode timer");
+	           tsc_deadline ? "come out of KVM: guests get the TSC-deadline timer"
+	                        : "are swallowed by KVM: guests use the count-mode timer");
 	doctor_say(d, x2apic ? "ok" : "note", "x2APIC", "%s",
-		   x2apic ? "register accesses come out of KVM: guests get x2APIC" : "accesses do not come out: guests use xAPIC");
+	           x2apic ? "register accesses come out of KVM: guests get x2APIC"
+	                  : "accesses do not come out: guests use xAPIC");
 	return time_exits(d, v, err);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dump.c - lull_dump(): the machine's descriptions as guests get them, without a VM. */
 #include "api.h"
-#include "guest_cpuid.h"
 #include "error.h"
+#include "guest_cpuid.h"
 #include "kvm.h"
 #include "mainboard.h"
 #include "util.h"
@@ -54,7 +54,9 @@ static int dump_acpi(const struct machine *m, const char *signature, void **data
 		table = acpi_find(buf, (size_t)used, signature, &size);
 	if (used >= 0 && !table)
 		used = error_set(err, -ENOENT,
-				 "dump: no ACPI table '%s'; use acpi, fdt, e820, cpuid, machine, or FACP, FACS, APIC, DSDT, XSDT", signature);
+		                 "dump: no ACPI table '%s'; use acpi, fdt, e820, cpuid, machine, or FACP, FACS, APIC, "
+		                 "DSDT, XSDT",
+		                 signature);
 	if (used < 0) {
 		free(buf);
 		return used;
@@ -87,10 +89,11 @@ int lull_dump(const struct lull_config *config, const char *what, void **data, s
 	if (ret < 0)
 		return ret;
 	if (full.vcpus > KVM_VCPUS_MAX)
-		return error_set(err, -EINVAL, "cpus: %u asked for; 1 to %u can be described", full.vcpus, KVM_VCPUS_MAX);
+		return error_set(err, -EINVAL, "cpus: %u asked for; 1 to %u can be described", full.vcpus,
+		                 KVM_VCPUS_MAX);
 	if (full.ram_bytes < GUEST_MEM_MIN || full.ram_bytes % 4096)
 		return error_set(err, -EINVAL, "mem: %llu bytes asked for; use a multiple of 4096 from %llu on",
-				 (unsigned long long)full.ram_bytes, (unsigned long long)GUEST_MEM_MIN);
+		                 (unsigned long long)full.ram_bytes, (unsigned long long)GUEST_MEM_MIN);
 	if (!strcmp(what, "cpuid"))
 		return dump_cpuid(&full, data, bytes, err);
 	struct machine *m = malloc(sizeof(*m));

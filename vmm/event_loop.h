@@ -24,9 +24,9 @@ int event_loop_init(struct event_loop *loop);
 void event_loop_fini(struct event_loop *loop);
 
 /* Any thread, but one at a time for one source. events are EPOLLIN, EPOLLOUT...; 0 removes the descriptor from the set,
- * which must happen before it is closed. EPOLLHUP and EPOLLERR come unasked. -EPERM: the descriptor cannot be waited for
- * (a regular file). Removed on the loop's thread, also from another source's callback, fn is not called again; after a
- * removal on another thread it may still be running. */
+ * which must happen before it is closed. EPOLLHUP and EPOLLERR come unasked. -EPERM: the descriptor cannot be waited
+ * for (a regular file). Removed on the loop's thread, also from another source's callback, fn is not called again;
+ * after a removal on another thread it may still be running. */
 int event_loop_set(struct event_loop *loop, struct event_source *src, uint32_t events);
 
 void event_loop_run(struct event_loop *loop);  /* until event_loop_stop(), also one that came before it */

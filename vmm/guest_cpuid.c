@@ -35,16 +35,15 @@ enum {
 
 /* What works, and is worth having, while lull owns the local APIC. Everything else either needs KVM's APIC or, like
  * PV_TLB_FLUSH, its cooperation with a preempted flag that KVM alone would have to keep. */
-#define PV_FEATURES_USER                                                                                                       \
-	(1u << KVM_FEATURE_CLOCKSOURCE2 | 1u << KVM_FEATURE_STEAL_TIME | 1u << KVM_FEATURE_PV_EOI |                            \
+#define PV_FEATURES_USER                                                                                               \
+	(1u << KVM_FEATURE_CLOCKSOURCE2 | 1u << KVM_FEATURE_STEAL_TIME | 1u << KVM_FEATURE_PV_EOI |                    \
 	 1u << KVM_FEATURE_POLL_CONTROL | 1u << KVM_FEATURE_CLOCKSOURCE_STABLE_BIT)
 
 static struct kvm_cpuid_entry2 *find(struct kvm_cpuid2 *cpuid, uint32_t function, uint32_t index)
 {
 	for (unsigned i = 0; i < cpuid->nent; i++) {
 		struct kvm_cpuid_entry2 *e = &cpuid->entries[i];
-		if (e->function == function &&
-		    (!(e->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || e->index == index))
+		if (e->function == function && (!(e->flags & KVM_CPUID_FLAG_SIGNIFCANT_INDEX) || e->index == index))
 			return e;
 	}
 	return NULL;
@@ -73,7 +72,8 @@ static unsigned id_bits(unsigned vcpus)
 	return bits;
 }
 
-/* Leaves 0xb and 0x1f: thread level, core level, and the terminating level 0. EDX holds the x2APIC ID in all of them. */
+/* Leaves 0xb and 0x1f: thread level, core level, and the terminating level 0. EDX holds the x2APIC ID in all of them.
+ */
 static void add_topology(struct kvm_cpuid2 *cpuid, uint32_t function, unsigned vcpus)
 {
 	drop(cpuid, function);
@@ -142,7 +142,7 @@ static void edit_extended(struct kvm_cpuid2 *cpuid, const struct cpuid_options *
 	struct kvm_cpuid_entry2 *e = find(cpuid, 0x80000001, 0);
 	if (e) {
 		e->ecx &= ~(uint32_t)(EXT1_ECX_SVM | EXT1_ECX_CMP_LEGACY | EXT1_ECX_PERFCTR_CORE | EXT1_ECX_PERFCTR_NB |
-				      EXT1_ECX_PERFCTR_LLC);
+		                      EXT1_ECX_PERFCTR_LLC);
 		e->ecx |= amd && opt->vcpus > 1 ? EXT1_ECX_CMP_LEGACY : 0;
 	}
 	e = find(cpuid, 0x80000008, 0);
@@ -151,9 +151,9 @@ static void edit_extended(struct kvm_cpuid2 *cpuid, const struct cpuid_options *
 	e = find(cpuid, 0x8000001e, 0);
 	if (e)
 		e->ebx = e->ecx = e->edx = 0; /* one thread per core, one node */
-	drop(cpuid, 0x8000000a); /* SVM */
-	drop(cpuid, 0x80000022); /* performance counters */
-	drop(cpuid, 0x80000026); /* says the same as 0xb and 0x1f, of the host */
+	drop(cpuid, 0x8000000a);              /* SVM */
+	drop(cpuid, 0x80000022);              /* performance counters */
+	drop(cpuid, 0x80000026);              /* says the same as 0xb and 0x1f, of the host */
 }
 
 static void edit_pv(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
@@ -217,8 +217,8 @@ char *cpuid_text(const struct kvm_cpuid2 *cpuid)
 	used += (size_t)snprintf(text, size, "leaf       index    eax      ebx      ecx      edx\n");
 	for (unsigned i = 0; i < cpuid->nent && used + line < size; i++) {
 		const struct kvm_cpuid_entry2 *e = &cpuid->entries[i];
-		used += (size_t)snprintf(text + used, size - used, "0x%08x 0x%-6x %08x %08x %08x %08x\n", e->function, e->index,
-					 e->eax, e->ebx, e->ecx, e->edx);
+		used += (size_t)snprintf(text + used, size - used, "0x%08x 0x%-6x %08x %08x %08x %08x\n", e->function,
+		                         e->index, e->eax, e->ebx, e->ecx, e->edx);
 	}
 	return text;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* guest_cpuid.h - what the guest's CPUID says: KVM's supported leaves with the topology and the PV features of this VM. */
+/* guest_cpuid.h - what the guest's CPUID says: KVM's supported leaves with the topology and the PV features of this VM.
+ */
 #ifndef LULL_GUEST_CPUID_H
 #define LULL_GUEST_CPUID_H
 

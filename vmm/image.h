@@ -9,8 +9,8 @@
 struct lull_error;
 
 struct image {
-	const char *name;    /* for messages; the caller keeps it */
-	int fd;              /* -1: data */
+	const char *name; /* for messages; the caller keeps it */
+	int fd;           /* -1: data */
 	const uint8_t *data;
 	uint64_t size;
 };

@@ -5,8 +5,8 @@
  *   user    lull's own local APICs (devices/lapic.c); KVM has none, so every HLT comes out.
  *   kernel  KVM's local APICs (split irqchip): HLT stays in KVM.
  *
- * The I/O APIC is devices/ioapic.c in both: same pins, same EOI handling, and no 8259 or 8254 in the kernel that no guest of
- * ours needs. That is why `kernel` is the split irqchip and not the full one.
+ * The I/O APIC is devices/ioapic.c in both: same pins, same EOI handling, and no 8259 or 8254 in the kernel that no
+ * guest of ours needs. That is why `kernel` is the split irqchip and not the full one.
  */
 #ifndef LULL_IRQCHIP_H
 #define LULL_IRQCHIP_H
@@ -52,7 +52,8 @@ struct irqchip_ops {
 
 	/* The rest: the vCPU's own thread. Before start, on the thread that creates. */
 	int (*vcpu_init)(struct irqchip *chip, struct vcpu *v, struct lull_error *err);
-	/* Before each entry: events, timer, interrupt to inject. What it injects stays queued in KVM if the entry is called off. */
+	/* Before each entry: events, timer, interrupt to inject. What it injects stays queued in KVM if the entry is
+	 * called off. */
 	enum irqchip_verdict (*prepare)(struct irqchip *chip, struct vcpu *v);
 	/* After each return from KVM_RUN. */
 	void (*harvest)(struct irqchip *chip, struct vcpu *v);

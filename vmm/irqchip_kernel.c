@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * irqchip_kernel.c - the backend in which KVM owns the local APICs (split irqchip). HLT, IPIs, timers and INIT/SIPI stay in the
- * kernel; the I/O APIC is ours. Its interrupts go in as MSIs, and the EOI of a level-triggered one comes out because its
- * redirection entry is mirrored as a GSI route (Documentation/virt/kvm/api.rst, KVM_CAP_SPLIT_IRQCHIP, KVM_EXIT_IOAPIC_EOI).
+ * irqchip_kernel.c - the backend in which KVM owns the local APICs (split irqchip). HLT, IPIs, timers and INIT/SIPI
+ * stay in the kernel; the I/O APIC is ours. Its interrupts go in as MSIs, and the EOI of a level-triggered one comes
+ * out because its redirection entry is mirrored as a GSI route (Documentation/virt/kvm/api.rst, KVM_CAP_SPLIT_IRQCHIP,
+ * KVM_EXIT_IOAPIC_EOI).
  */
 #include "irqchip.h"
 
@@ -73,11 +74,12 @@ static void set_routes(struct irqchip_kernel *k)
 		table.entries[table.head.nr++] = (struct kvm_irq_routing_entry){
 			.gsi = pin,
 			.type = KVM_IRQ_ROUTING_MSI,
-			.u.msi = {
-				.address_lo = (uint32_t)k->routes[pin].address,
-				.address_hi = (uint32_t)(k->routes[pin].address >> 32),
-				.data = k->routes[pin].data,
-			},
+			.u.msi =
+				{
+					.address_lo = (uint32_t)k->routes[pin].address,
+					.address_hi = (uint32_t)(k->routes[pin].address >> 32),
+					.data = k->routes[pin].data,
+				},
 		};
 	}
 	if (ioctl(k->config.kvm->vm_fd, KVM_SET_GSI_ROUTING, &table) < 0)
@@ -87,7 +89,8 @@ static void set_routes(struct irqchip_kernel *k)
 static void ioapic_route(void *ctx, unsigned pin, const struct msi_msg *msg, bool masked, bool level)
 {
 	struct irqchip_kernel *k = ctx;
-	/* A masked level pin may still be in service: its route stays until it becomes an edge pin or gets another vector. */
+	/* A masked level pin may still be in service: its route stays until it becomes an edge pin or gets another
+	 * vector. */
 	bool wanted = level && (!masked || k->routed[pin]);
 	if (wanted == k->routed[pin] &&
 	    (!wanted || (msg->address == k->routes[pin].address && msg->data == k->routes[pin].data)))

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * irqchip_user.c - the backend in which lull owns the local APICs: what a vCPU thread does for its own APIC before it enters
- * the guest and after it left. The registers are devices/lapic.c; here is the meeting with KVM.
+ * irqchip_user.c - the backend in which lull owns the local APICs: what a vCPU thread does for its own APIC before it
+ * enters the guest and after it left. The registers are devices/lapic.c; here is the meeting with KVM.
  *
- * KVM_INTERRUPT queues one vector without asking, so it is called only when the last exit said the guest can take one, and
- * once per entry. What is not injected stays in IRR, and an interrupt window is asked for.
+ * KVM_INTERRUPT queues one vector without asking, so it is called only when the last exit said the guest can take one,
+ * and once per entry. What is not injected stays in IRR, and an interrupt window is asked for.
  */
 #include "irqchip.h"
 
@@ -34,8 +34,8 @@ struct user_cpu {
 	struct lapic *apic;
 	enum mp_state mp;
 	bool nmi_pending;
-	uint64_t pv_eoi;     /* MSR_KVM_PV_EOI_EN */
-	bool pv_eoi_armed;   /* the guest's bit was set before this entry */
+	uint64_t pv_eoi;      /* MSR_KVM_PV_EOI_EN */
+	bool pv_eoi_armed;    /* the guest's bit was set before this entry */
 	uint64_t timer_stamp; /* when the timer that fired last was due; 0: reported */
 };
 
@@ -132,8 +132,9 @@ static int user_vcpu_init(struct irqchip *chip, struct vcpu *v, struct lull_erro
 
 /* -------------------------------------------------------------------------------- PV EOI */
 
-/* Documentation/virt/kvm/x86/msr.rst, MSR_KVM_PV_EOI_EN. The guest clears the bit in place of an EOI when it finds it set. Only
- * this thread touches it, while the guest is out, so no atomics are needed beyond those against a hostile other vCPU. */
+/* Documentation/virt/kvm/x86/msr.rst, MSR_KVM_PV_EOI_EN. The guest clears the bit in place of an EOI when it finds it
+ * set. Only this thread touches it, while the guest is out, so no atomics are needed beyond those against a hostile
+ * other vCPU. */
 static _Atomic uint8_t *pv_eoi_byte(struct vcpu *v, const struct user_cpu *c)
 {
 	return guest_mem_at(v->env->mem, gpa(c->pv_eoi & ~3ull), 4);
@@ -245,7 +246,7 @@ static void inject(struct vcpu *v, struct user_cpu *c)
 		stat_add(&v->count.irqs_injected, 1);
 		if (ioctl(v->fd, KVM_INTERRUPT, &irq) < 0)
 			vcpu_end(v, LULL_EXIT_KVM_ERROR, irq.irq, "vcpu %u: KVM_INTERRUPT %u: %s", v->index, irq.irq,
-				 strerror(errno));
+			         strerror(errno));
 		pending = lapic_pending(c->apic);
 	}
 	v->run->request_interrupt_window = pending >= 0;

@@ -16,7 +16,7 @@
 
 /* Where VMX keeps its real-mode helpers: four pages of the hole below 4 GiB that nothing else uses. */
 #define IDENTITY_MAP_ADDR 0xfffbc000ull
-#define TSS_ADDR 0xfffbd000ull
+#define TSS_ADDR          0xfffbd000ull
 
 static const struct {
 	int cap;
@@ -36,11 +36,14 @@ int kvm_open(struct kvm *kvm, struct lull_error *err)
 	if (fd < 0) {
 		int e = errno;
 		if (e == ENOENT)
-			return error_set(err, -ENOENT,
-					 "/dev/kvm: not there; load the module kvm_intel or kvm_amd, or enable virtualization "
-					 "in the firmware or in the outer hypervisor");
+			return error_set(
+				err, -ENOENT,
+				"/dev/kvm: not there; load the module kvm_intel or kvm_amd, or enable virtualization "
+				"in the firmware or in the outer hypervisor");
 		if (e == EACCES || e == EPERM)
-			return error_set(err, -e, "/dev/kvm: permission denied; become a member of its group (usually kvm) or root");
+			return error_set(
+				err, -e,
+				"/dev/kvm: permission denied; become a member of its group (usually kvm) or root");
 		return error_sys(err, -e, "/dev/kvm: cannot be opened");
 	}
 	kvm->sys_fd = fd;
@@ -48,19 +51,20 @@ int kvm_open(struct kvm *kvm, struct lull_error *err)
 	if (version != KVM_API_VERSION) {
 		kvm_close(kvm);
 		return error_set(err, -ENODEV, "/dev/kvm: API version %d found, %d needed; is it really KVM?", version,
-				 KVM_API_VERSION);
+		                 KVM_API_VERSION);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(required); i++) {
 		if (kvm_check(kvm, required[i].cap) > 0)
 			continue;
 		kvm_close(kvm);
-		return error_set(err, -ENOTSUP, "/dev/kvm: %s is missing; use a host kernel from %s on", required[i].name,
-				 required[i].since);
+		return error_set(err, -ENOTSUP, "/dev/kvm: %s is missing; use a host kernel from %s on",
+		                 required[i].name, required[i].since);
 	}
 	int bytes = ioctl(fd, KVM_GET_VCPU_MMAP_SIZE, 0);
 	if (bytes < (int)sizeof(struct kvm_run)) {
 		kvm_close(kvm);
-		return error_set(err, -ENODEV, "/dev/kvm: run area of %d bytes, %zu needed", bytes, sizeof(struct kvm_run));
+		return error_set(err, -ENODEV, "/dev/kvm: run area of %d bytes, %zu needed", bytes,
+		                 sizeof(struct kvm_run));
 	}
 	kvm->run_bytes = (size_t)bytes;
 	int max = kvm_check(kvm, KVM_CAP_MAX_VCPUS);
@@ -116,7 +120,8 @@ int kvm_map_memory(struct kvm *kvm, const struct guest_mem *mem, struct lull_err
 		};
 		if (ioctl(kvm->vm_fd, KVM_SET_USER_MEMORY_REGION, &region) < 0)
 			return error_sys(err, -errno, "KVM_SET_USER_MEMORY_REGION for 0x%llx bytes at 0x%llx",
-					 (unsigned long long)region.memory_size, (unsigned long long)region.guest_phys_addr);
+			                 (unsigned long long)region.memory_size,
+			                 (unsigned long long)region.guest_phys_addr);
 	}
 	return 0;
 }
@@ -137,7 +142,8 @@ int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *e
 
 int kvm_route_msrs(struct kvm *kvm, struct lull_error *err)
 {
-	/* x2APIC MSRs cannot be filtered; without an in-kernel APIC they fail inside KVM, which INVAL turns into exits. */
+	/* x2APIC MSRs cannot be filtered; without an in-kernel APIC they fail inside KVM, which INVAL turns into exits.
+	 */
 	uint64_t reasons = KVM_MSR_EXIT_REASON_INVAL | KVM_MSR_EXIT_REASON_UNKNOWN | KVM_MSR_EXIT_REASON_FILTER;
 	int ret = kvm_enable(kvm, KVM_CAP_X86_USER_SPACE_MSR, reasons, err);
 	if (ret < 0)
@@ -146,8 +152,8 @@ int kvm_route_msrs(struct kvm *kvm, struct lull_error *err)
 		uint32_t base;
 		uint8_t denied; /* bit n: MSR base + n comes to us */
 	} route[] = {
-		{0x1b, 1}, /* IA32_APIC_BASE */
-		{0x6e0, 1}, /* IA32_TSC_DEADLINE: KVM alone would swallow it */
+		{0x1b, 1},              /* IA32_APIC_BASE */
+		{0x6e0, 1},             /* IA32_TSC_DEADLINE: KVM alone would swallow it */
 		{MSR_KVM_PV_EOI_EN, 3}, /* and MSR_KVM_POLL_CONTROL */
 	};
 	uint8_t bitmaps[ARRAY_SIZE(route)];

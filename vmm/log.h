@@ -18,8 +18,8 @@ void log_line(const struct log *log, enum lull_log_level level, const char *fmt,
 	__attribute__((format(printf, 3, 4)));
 
 #define log_error(log, ...) log_line(log, LULL_LOG_ERROR, __VA_ARGS__)
-#define log_warn(log, ...) log_line(log, LULL_LOG_WARN, __VA_ARGS__)
-#define log_info(log, ...) log_line(log, LULL_LOG_INFO, __VA_ARGS__)
+#define log_warn(log, ...)  log_line(log, LULL_LOG_WARN, __VA_ARGS__)
+#define log_info(log, ...)  log_line(log, LULL_LOG_INFO, __VA_ARGS__)
 #define log_debug(log, ...) log_line(log, LULL_LOG_DEBUG, __VA_ARGS__)
 
 /* For every line that a guest can cause: each site owns a zeroed limit and says at most LOG_GUEST_MAX lines

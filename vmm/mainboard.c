@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mainboard.c - what is in this machine, on one page. The only includer of device headers besides the interrupt controllers. */
+/* mainboard.c - what is in this machine, on one page. The only includer of device headers besides the interrupt
+ * controllers. */
 #include "mainboard.h"
 
 #include "acpi_pm.h"
@@ -68,7 +69,7 @@ static void put_debug(void *ctx, uint8_t byte)
 }
 
 static int create_devices(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, struct irqchip *chip,
-			  const struct board_sink *sink, const struct log *log)
+                          const struct board_sink *sink, const struct log *log)
 {
 	const struct acpi_pm_config pm = {
 		.sci = ioapic_line(chip->ioapic, GSI_SCI),
@@ -113,8 +114,9 @@ static int wire(struct mainboard *b, struct irqchip *chip, struct lull_error *er
 	return ret < 0 ? ret : bus_add(&b->mmio, &io, err);
 }
 
-int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, struct irqchip *chip, struct chardev *chardev,
-		   const struct board_sink *sink, const struct log *log, struct lull_error *err)
+int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, struct irqchip *chip,
+                   struct chardev *chardev, const struct board_sink *sink, const struct log *log,
+                   struct lull_error *err)
 {
 	memset(b, 0, sizeof(*b));
 	bus_init(&b->pio, "i/o port");

@@ -38,8 +38,9 @@ struct mainboard {
 int mainboard_describe(struct machine *m, struct lull_error *err);
 
 /* chip and chardev outlive the board. */
-int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, struct irqchip *chip, struct chardev *chardev,
-		   const struct board_sink *sink, const struct log *log, struct lull_error *err);
+int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, struct irqchip *chip,
+                   struct chardev *chardev, const struct board_sink *sink, const struct log *log,
+                   struct lull_error *err);
 void mainboard_fini(struct mainboard *b);
 
 #endif

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define ARRAY_SIZE(a)                   (sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 /* For our own mistakes only: never reachable by what a guest, a file or an option says, never with a
  * side effect. Always compiled in. */

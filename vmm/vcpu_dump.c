@@ -34,7 +34,7 @@ static void put_regs(struct text *t, const struct kvm_regs *r)
 		uint64_t value;
 	} regs[] = {
 		{"rip", r->rip}, {"rsp", r->rsp}, {"rfl", r->rflags}, {"rax", r->rax}, {"rbx", r->rbx}, {"rcx", r->rcx},
-		{"rdx", r->rdx}, {"rsi", r->rsi}, {"rdi", r->rdi},    {"rbp", r->rbp}, {"r8 ", r->r8},	{"r9 ", r->r9},
+		{"rdx", r->rdx}, {"rsi", r->rsi}, {"rdi", r->rdi},    {"rbp", r->rbp}, {"r8 ", r->r8},  {"r9 ", r->r9},
 		{"r10", r->r10}, {"r11", r->r11}, {"r12", r->r12},    {"r13", r->r13}, {"r14", r->r14}, {"r15", r->r15},
 	};
 	for (unsigned i = 0; i < 18; i++)
@@ -47,16 +47,20 @@ static void put_sregs(struct text *t, const struct kvm_sregs *s)
 		const char *name;
 		const struct kvm_segment *seg;
 	} segs[] = {{"cs", &s->cs}, {"ss", &s->ss}, {"ds", &s->ds}, {"es", &s->es},
-		    {"fs", &s->fs}, {"gs", &s->gs}, {"tr", &s->tr}, {"ld", &s->ldt}};
-	put(t, "cr0 %llx  cr2 %llx  cr3 %llx  cr4 %llx  cr8 %llx  efer %llx  apic_base %llx\n", (unsigned long long)s->cr0,
-	    (unsigned long long)s->cr2, (unsigned long long)s->cr3, (unsigned long long)s->cr4, (unsigned long long)s->cr8,
-	    (unsigned long long)s->efer, (unsigned long long)s->apic_base);
+	            {"fs", &s->fs}, {"gs", &s->gs}, {"tr", &s->tr}, {"ld", &s->ldt}};
+	put(t, "cr0 %llx  cr2 %llx  cr3 %llx  cr4 %llx  cr8 %llx  efer %llx  apic_base %llx\n",
+	    (unsigned long long)s->cr0, (unsigned long long)s->cr2, (unsigned long long)s->cr3,
+	    (unsigned long long)s->cr4, (unsigned long long)s->cr8, (unsigned long long)s->efer,
+	    (unsigned long long)s->apic_base);
 	for (unsigned i = 0; i < 8; i++)
 		put(t, "%s %04x base %llx limit %x type %x dpl %u%s%s", segs[i].name, segs[i].seg->selector,
 		    (unsigned long long)segs[i].seg->base, segs[i].seg->limit, segs[i].seg->type, segs[i].seg->dpl,
-		    segs[i].seg->l ? " 64" : segs[i].seg->db ? " 32" : "", i % 2 ? "\n" : "   ");
-	put(t, "gdt %llx+%x  idt %llx+%x\n", (unsigned long long)s->gdt.base, s->gdt.limit, (unsigned long long)s->idt.base,
-	    s->idt.limit);
+		    segs[i].seg->l    ? " 64"
+		    : segs[i].seg->db ? " 32"
+		                      : "",
+		    i % 2 ? "\n" : "   ");
+	put(t, "gdt %llx+%x  idt %llx+%x\n", (unsigned long long)s->gdt.base, s->gdt.limit,
+	    (unsigned long long)s->idt.base, s->idt.limit);
 }
 
 /* The bytes at CS:RIP through the guest's own page tables. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vcpu_exit.c - KVM exit reason to handler. Handlers act and return what the loop should do; none sleeps or ends the process. */
+/* vcpu_exit.c - KVM exit reason to handler. Handlers act and return what the loop should do; none sleeps or ends the
+ * process. */
 #include "vcpu.h"
 
 #include "bus.h"
@@ -40,7 +41,8 @@ static enum exit_action on_io(struct vcpu *v)
 
 static bool in_lapic(const struct vcpu *v, uint64_t addr, unsigned size)
 {
-	return v->env->chip->ops->mmio_read && addr >= LAPIC_BASE_DEFAULT && addr + size <= LAPIC_BASE_DEFAULT + LAPIC_SIZE;
+	return v->env->chip->ops->mmio_read && addr >= LAPIC_BASE_DEFAULT &&
+	       addr + size <= LAPIC_BASE_DEFAULT + LAPIC_SIZE;
 }
 
 static void mmio_access(struct vcpu *v, uint64_t addr, unsigned size, uint8_t *data, bool write)
@@ -129,16 +131,16 @@ static enum exit_action on_system_event(struct vcpu *v)
 	case KVM_SYSTEM_EVENT_RESET:
 		return vcpu_end(v, LULL_EXIT_RESET, 0, "vcpu %u: system reset event", v->index);
 	default:
-		return vcpu_end(v, LULL_EXIT_KVM_ERROR, v->run->system_event.type, "vcpu %u: KVM system event %u", v->index,
-				v->run->system_event.type);
+		return vcpu_end(v, LULL_EXIT_KVM_ERROR, v->run->system_event.type, "vcpu %u: KVM system event %u",
+		                v->index, v->run->system_event.type);
 	}
 }
 
 static enum exit_action on_fail_entry(struct vcpu *v)
 {
 	return vcpu_end(v, LULL_EXIT_KVM_ERROR, 0,
-			"vcpu %u: the processor refused the guest state (hardware reason 0x%llx on CPU %u)", v->index,
-			(unsigned long long)v->run->fail_entry.hardware_entry_failure_reason, v->run->fail_entry.cpu);
+	                "vcpu %u: the processor refused the guest state (hardware reason 0x%llx on CPU %u)", v->index,
+	                (unsigned long long)v->run->fail_entry.hardware_entry_failure_reason, v->run->fail_entry.cpu);
 }
 
 static enum exit_action on_internal_error(struct vcpu *v)
@@ -156,8 +158,8 @@ static enum exit_action on_internal_error(struct vcpu *v)
 
 static enum exit_action on_unexpected(struct vcpu *v)
 {
-	return vcpu_end(v, LULL_EXIT_KVM_ERROR, v->run->exit_reason, "vcpu %u: KVM exit reason %u, which lull does not handle",
-			v->index, v->run->exit_reason);
+	return vcpu_end(v, LULL_EXIT_KVM_ERROR, v->run->exit_reason,
+	                "vcpu %u: KVM exit reason %u, which lull does not handle", v->index, v->run->exit_reason);
 }
 
 static enum exit_action (*const handlers[])(struct vcpu *v) = {

@@ -3,8 +3,8 @@
 #include "vcpu.h"
 
 #include "clock.h"
-#include "guest_cpuid.h"
 #include "error.h"
+#include "guest_cpuid.h"
 #include "kvm.h"
 #include "machine.h"
 #include "util.h"
@@ -67,7 +67,11 @@ static void set_data_segments(struct kvm_sregs *s, struct kvm_segment data)
 int vcpu_write_boot_tables(struct guest_mem *mem, struct lull_error *err)
 {
 	/* Ring 3 may use these pages: a tiny guest needs no page tables of its own. */
-	enum { PRESENT_WRITE_USER = 7, LARGE = 1 << 7, ENTRIES = 512 };
+	enum {
+		PRESENT_WRITE_USER = 7,
+		LARGE = 1 << 7,
+		ENTRIES = 512
+	};
 	uint64_t *table = guest_mem_at(mem, gpa(MACHINE_PAGE_TABLES), 6 * 4096);
 	const uint64_t gdt[] = {
 		[SEL_CODE32 / 8] = 0x00cf9b000000ffffull,
@@ -159,7 +163,8 @@ int vcpu_get_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 
 int vcpu_setup_init(struct vcpu *v)
 {
-	/* KVM would go on writing into the next kernel's memory. Unknown ones are fine: then there is nothing to stop. */
+	/* KVM would go on writing into the next kernel's memory. Unknown ones are fine: then there is nothing to stop.
+	 */
 	static const uint32_t pv[] = {MSR_KVM_SYSTEM_TIME_NEW, MSR_KVM_SYSTEM_TIME, MSR_KVM_STEAL_TIME};
 	for (size_t i = 0; i < ARRAY_SIZE(pv); i++)
 		(void)vcpu_set_msr(v, pv[i], 0);
@@ -202,7 +207,8 @@ int vcpu_setup_sipi(struct vcpu *v, uint8_t vector)
 
 /* --------------------------------------------------------------------------------- CPUID and TSC */
 
-/* One offset for all vCPUs, and that 0: the guest\x27s TSC is the host\x27s. KVM treats equal offsets as synchronised TSCs. */
+/* One offset for all vCPUs, and that 0: the guest\x27s TSC is the host\x27s. KVM treats equal offsets as synchronised
+ * TSCs. */
 static void set_tsc_offset(struct vcpu *v)
 {
 	uint64_t offset = 0, tsc;
@@ -255,7 +261,8 @@ static const uint8_t probe_stub[] = {
 
 static void probe_run(struct vcpu *v, bool *tsc_deadline, bool *x2apic)
 {
-	/* Two exits when all is well, then HLT. An MSR that KVM refuses raises #GP, which without an IDT is a shutdown. */
+	/* Two exits when all is well, then HLT. An MSR that KVM refuses raises #GP, which without an IDT is a shutdown.
+	 */
 	for (unsigned i = 0; i < 4; i++) {
 		if (ioctl(v->fd, KVM_RUN, 0) < 0 && errno != EINTR)
 			return;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vm_build.c - what exists from one boot to the next reset, made in visible order and undone in reverse. KVM never resets a vCPU
- * for us, so a reset is a new VM over the same memory: nothing of the old one can leak into the next kernel. */
+/* vm_build.c - what exists from one boot to the next reset, made in visible order and undone in reverse. KVM never
+ * resets a vCPU for us, so a reset is a new VM over the same memory: nothing of the old one can leak into the next
+ * kernel. */
 #include "vm.h"
 
 #include "clock.h"
@@ -64,7 +65,8 @@ static void on_board(void *ctx, enum board_request kind, uint32_t code)
 		vm_end(vm, LULL_EXIT_RESET, 0, 0, "");
 		break;
 	case BOARD_DEBUG_EXIT:
-		vm_end(vm, LULL_EXIT_DEBUG_EXIT, (vm->config.flags & LULL_DEBUG_EXIT_RAW ? code : code << 1 | 1) & 0xff, 0, "");
+		vm_end(vm, LULL_EXIT_DEBUG_EXIT, (vm->config.flags & LULL_DEBUG_EXIT_RAW ? code : code << 1 | 1) & 0xff,
+		       0, "");
 		break;
 	case BOARD_PANIC:
 		vm_end(vm, LULL_EXIT_PANIC, code, 0, "the guest reported a panic");
@@ -105,8 +107,8 @@ static int make_vcpu(struct lull_vm *vm, unsigned index, const struct kvm_cpuid2
 	return vm->chip_ops->vcpu_init(vm->chip, v, err);
 }
 
-/* KVM does not say whether it lets these accesses out, so the first vCPU tries. Once per VM; 1: the answer is not what CPUID
- * promised, build again. */
+/* KVM does not say whether it lets these accesses out, so the first vCPU tries. Once per VM; 1: the answer is not what
+ * CPUID promised, build again. */
 static int probe(struct lull_vm *vm, struct lull_error *err)
 {
 	bool tsc_deadline, x2apic;
@@ -117,8 +119,8 @@ static int probe(struct lull_vm *vm, struct lull_error *err)
 		return ret;
 	vm->probed = true;
 	bool promised_less = vm->x2apic <= x2apic && vm->tsc_deadline <= tsc_deadline;
-	log_debug(&vm->log, "kvm: TSC-deadline writes %s, x2APIC accesses %s", tsc_deadline ? "come out" : "are swallowed",
-		  x2apic ? "come out" : "do not come out");
+	log_debug(&vm->log, "kvm: TSC-deadline writes %s, x2APIC accesses %s",
+	          tsc_deadline ? "come out" : "are swallowed", x2apic ? "come out" : "do not come out");
 	vm->x2apic = vm->x2apic && x2apic;
 	vm->tsc_deadline = vm->tsc_deadline && tsc_deadline;
 	return promised_less ? 0 : 1;
@@ -202,7 +204,8 @@ static int plug(struct lull_vm *vm, struct vm_device *d, struct lull_error *err)
 static int make_board(struct lull_vm *vm, struct lull_error *err)
 {
 	const struct board_sink sink = {.request = on_board, .ctx = vm};
-	int ret = mainboard_init(&vm->board, vm->config.vcpus, vm->config.ram_bytes, vm->chip, vm->chardev, &sink, &vm->log, err);
+	int ret = mainboard_init(&vm->board, vm->config.vcpus, vm->config.ram_bytes, vm->chip, vm->chardev, &sink,
+	                         &vm->log, err);
 	for (unsigned i = 0; i < vm->device_count && ret == 0; i++)
 		ret = plug(vm, &vm->devices[i], err);
 	vm->board.machine.tsc_khz = vm->env.tsc_khz;
@@ -263,8 +266,8 @@ int vm_build(struct lull_vm *vm, struct lull_error *err)
 	vm->times.load_ns = t2 - t1;
 	vm->times.tables_ns = t3 - t2;
 	log_debug(&vm->log, "boot: %s, entry 0x%llx; KVM %llu us, loading %llu us, tables %llu us", vm->boot.protocol,
-		  (unsigned long long)vm->boot.entry, (unsigned long long)(vm->times.kvm_ns / 1000),
-		  (unsigned long long)(vm->times.load_ns / 1000), (unsigned long long)(vm->times.tables_ns / 1000));
+	          (unsigned long long)vm->boot.entry, (unsigned long long)(vm->times.kvm_ns / 1000),
+	          (unsigned long long)(vm->times.load_ns / 1000), (unsigned long long)(vm->times.tables_ns / 1000));
 	return 0;
 }
 
@@ -284,7 +287,8 @@ void vm_unbuild(struct lull_vm *vm)
 int vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err)
 {
 	if (vm->device_count == VM_DEVICES_MAX)
-		return error_set(err, -ENOSPC, "device %s: %u devices are the most a VM takes", device->name, VM_DEVICES_MAX);
+		return error_set(err, -ENOSPC, "device %s: %u devices are the most a VM takes", device->name,
+		                 VM_DEVICES_MAX);
 	struct vm_device *d = &vm->devices[vm->device_count];
 	*d = (struct vm_device){.config = *device, .name = strdup(device->name)};
 	int ret = d->name ? plug(vm, d, err) : error_set(err, -ENOMEM, "device %s: out of memory", device->name);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vm_dead.c - notices that no vCPU can ever run again: all halted with interrupts off or waiting for SIPI, and no device can
- * raise an NMI.
+ * vm_dead.c - notices that no vCPU can ever run again: all halted with interrupts off or waiting for SIPI, and no
+ * device can raise an NMI.
  *
- * user backend: every vCPU says so itself when it goes to sleep. Only when the last one does is a timer armed; it goes off if
- * nothing changes for dead_halt_ms. A running or idle guest costs nothing.
+ * user backend: every vCPU says so itself when it goes to sleep. Only when the last one does is a timer armed; it goes
+ * off if nothing changes for dead_halt_ms. A running or idle guest costs nothing.
  *
  * kernel backend: KVM halts, and tells nobody. The I/O thread looks now and then: first at the CPU time of the vCPU
- * threads, and only if none of them ran, by asking each for its state. When all of them are halted, with interrupts on but
- * without a timer, nothing but an interrupt of ours can wake one: the looking ends until then. So an idle guest without timers
- * causes no wakeups here either.
+ * threads, and only if none of them ran, by asking each for its state. When all of them are halted, with interrupts on
+ * but without a timer, nothing but an interrupt of ours can wake one: the looking ends until then. So an idle guest
+ * without timers causes no wakeups here either.
  */
 #include "vm.h"
 

@@ -25,9 +25,9 @@
 #include <stdint.h>
 
 enum wake_cause {
-	WAKE_TIMER,   /* the vCPU's own APIC timer */
-	WAKE_IPI,     /* another vCPU */
-	WAKE_DEVICE,  /* IOAPIC pin or message-signalled interrupt */
+	WAKE_TIMER,  /* the vCPU's own APIC timer */
+	WAKE_IPI,    /* another vCPU */
+	WAKE_DEVICE, /* IOAPIC pin or message-signalled interrupt */
 	WAKE_NMI,
 	WAKE_INIT,    /* INIT or SIPI */
 	WAKE_REQUEST, /* stop, pause, inspect */
