@@ -46,36 +46,41 @@ enum lull_log_level {
 /* ------------------------------------------------------------------------------ making a VM */
 
 enum lull_flag {
-	LULL_RESTART_ON_RESET = 1u << 0,  /* a guest reset boots it again instead of ending the VM */
-	LULL_DEBUG_EXIT_RAW = 1u << 1,    /* isa-debug-exit: code is v, not (v << 1) | 1 */
-	LULL_SHARED_MEMORY = 1u << 2,     /* guest RAM is a memfd that others can map */
-	LULL_FLAT_REAL_MODE = 1u << 3,    /* a flat binary starts in real mode, not in long mode */
-	LULL_FORCE_FLAT = 1u << 4,        /* do not sniff: the kernel is a flat binary */
-	LULL_NO_X2APIC = 1u << 5,         /* hide x2APIC from the guest */
-	LULL_NO_TSC_DEADLINE = 1u << 6,   /* hide the TSC-deadline timer from the guest */
-	LULL_NO_PV_EOI = 1u << 7,         /* hide PV EOI from the guest */
+	LULL_RESTART_ON_RESET = 1u << 0, /* a guest reset boots it again instead of ending the VM */
+	LULL_DEBUG_EXIT_RAW = 1u << 1,   /* isa-debug-exit: code is v, not (v << 1) | 1 */
+	LULL_SHARED_MEMORY = 1u << 2,    /* guest RAM is a memfd that others can map */
+	LULL_FLAT_REAL_MODE = 1u << 3,   /* a flat binary starts in real mode, not in long mode */
+	LULL_FORCE_FLAT = 1u << 4,       /* do not sniff: the kernel is a flat binary */
+	LULL_NO_X2APIC = 1u << 5,        /* hide x2APIC from the guest */
+	LULL_NO_TSC_DEADLINE = 1u << 6,  /* hide the TSC-deadline timer from the guest */
+	LULL_NO_PV_EOI = 1u << 7,        /* hide PV EOI from the guest */
 };
 
 struct lull_config {
-	uint32_t size;         /* sizeof(struct lull_config) */
-	uint32_t flags;        /* enum lull_flag */
-	uint32_t vcpus;        /* 0: 1 */
-	int32_t kick_signal;   /* 0: SIGRTMIN + 5; its handler is installed by the first VM */
-	uint64_t ram_bytes;    /* multiple of 4096; 0: 256 MiB */
-	uint64_t flat_addr;    /* where a flat binary goes and starts; 0: 0x7c00 real mode, 1 MiB long mode */
-	const char *kernel;    /* path; or kernel_image below */
-	const void *kernel_image;  /* an image in memory, which must outlive the VM */
+	uint32_t size;            /* sizeof(struct lull_config) */
+	uint32_t flags;           /* enum lull_flag */
+	uint32_t vcpus;           /* 0: 1 */
+	int32_t kick_signal;      /* 0: SIGRTMIN + 5; its handler is installed by the first VM */
+	uint64_t ram_bytes;       /* multiple of 4096; 0: 256 MiB */
+	uint64_t flat_addr;       /* where a flat binary goes and starts; 0: 0x7c00 real mode, 1 MiB long mode */
+	const char *kernel;       /* path; or kernel_image below */
+	const void *kernel_image; /* an image in memory, which must outlive the VM */
 	uint64_t kernel_bytes;
-	const char *initrd;    /* path or NULL; a multiboot kernel gets it as its first module */
-	const char *cmdline;   /* NULL: empty. lull adds nothing to it */
-	const char *irqchip;   /* "user" (NULL) or "kernel" */
-	const char *halt_poll; /* "none" or "fixed:NS"; NULL: "none" */
-	const char *serial;    /* "null" (NULL), "fd=IN,OUT", "file=PATH", "pty", "socket=PATH" */
-	const char *cpu_affinity; /* NULL, or one CPU list per vCPU joined by ':', the last one repeats: "0", "0:1", "0-3,8" */
+	const char *initrd;       /* path or NULL; a multiboot kernel gets it as its first module */
+	const char *cmdline;      /* NULL: empty. lull adds nothing to it */
+	const char *irqchip;      /* "user" (NULL) or "kernel" */
+	const char *halt_poll;    /* "POLICY[:key=value,...]", see lull(1); NULL: "none" */
+	const char *serial;       /* "null" (NULL), "fd=IN,OUT", "file=PATH", "pty", "socket=PATH" */
+	const char *cpu_affinity; /* NULL, or one CPU list per vCPU joined by ':', the last one repeats: "0", "0:1",
+	                             "0-3,8" */
 	void (*log)(void *ctx, enum lull_log_level level, const char *line); /* any thread; NULL: none */
 	void *log_ctx;
 	enum lull_log_level log_level; /* lines above it are not made */
-	uint32_t dead_halt_ms; /* how long a dead halt must last before it is reported; 0: 500 */
+	uint32_t dead_halt_ms;         /* how long a dead halt must last before it is reported; 0: 500 */
+	uint32_t max_pollers;          /* vCPUs of this process that may poll at a time; 0: no limit */
+	const char *poll_wait;         /* "auto" (NULL), "pause", "umwait" or "mwaitx" */
+	const char *powersave;         /* "ignore", "strict" or "smart" (NULL): what cpufreq's word counts for */
+	const char *poll_budget;       /* "PERCENT[,vm=PERCENT]" of wall time for polling; NULL: no limit */
 };
 
 struct lull_vm;
@@ -103,8 +108,8 @@ struct lull_exit {
 	uint32_t size;
 	enum lull_exit_reason reason;
 	uint32_t code;
-	uint32_t vcpu;   /* the vCPU that ended it, or 0 */
-	char text[512];  /* one line for people; empty when there is nothing to say */
+	uint32_t vcpu;  /* the vCPU that ended it, or 0 */
+	char text[512]; /* one line for people; empty when there is nothing to say */
 };
 
 /* Waits until the VM has ended. timeout_ns < 0: for ever; 0: just look. -ETIMEDOUT: it still runs. */
@@ -113,13 +118,18 @@ LULL_API int lull_vm_wait(struct lull_vm *vm, int64_t timeout_ns, struct lull_ex
 /* A descriptor that polls readable once the VM has ended. Owned by the VM. */
 LULL_API int lull_vm_event_fd(const struct lull_vm *vm);
 
-LULL_API void lull_vm_stop(struct lull_vm *vm);         /* idempotent, returns at once */
-LULL_API int lull_vm_pause(struct lull_vm *vm);         /* returns once no vCPU runs guest code */
+LULL_API void lull_vm_stop(struct lull_vm *vm); /* idempotent, returns at once */
+LULL_API int lull_vm_pause(struct lull_vm *vm); /* returns once no vCPU runs guest code */
 LULL_API int lull_vm_resume(struct lull_vm *vm);
 LULL_API void lull_vm_reset(struct lull_vm *vm);        /* as if the guest had reset the machine */
 LULL_API void lull_vm_power_button(struct lull_vm *vm); /* asks the guest to power off */
 LULL_API void lull_vm_nmi(struct lull_vm *vm);          /* an NMI to vCPU 0 */
 LULL_API void lull_vm_destroy(struct lull_vm *vm);      /* stops it first; NULL is fine */
+
+/* Live: each vCPU follows at its next halt. The other members of the configuration that concern polling stay. */
+LULL_API int lull_vm_set_halt_poll(struct lull_vm *vm, const char *halt_poll, struct lull_error *err);
+/* false: no vCPU of this VM polls any more, whatever the policy, until it is true again. */
+LULL_API void lull_vm_allow_polling(struct lull_vm *vm, bool allow);
 
 /* The kernel thread id of a vCPU for pinning and accounting, or -ESRCH before start. */
 LULL_API int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu);
@@ -130,14 +140,27 @@ LULL_API const char *lull_vm_serial_path(const struct lull_vm *vm);
 /* ------------------------------------------------------------------------------ statistics */
 
 enum lull_wake_source {
-	LULL_WAKE_TIMER,   /* the vCPU's own APIC timer */
-	LULL_WAKE_IPI,     /* another vCPU */
-	LULL_WAKE_DEVICE,  /* IOAPIC pin or message-signalled interrupt */
+	LULL_WAKE_TIMER,  /* the vCPU's own APIC timer */
+	LULL_WAKE_IPI,    /* another vCPU */
+	LULL_WAKE_DEVICE, /* IOAPIC pin or message-signalled interrupt */
 	LULL_WAKE_NMI,
 	LULL_WAKE_INIT,    /* INIT or SIPI */
 	LULL_WAKE_REQUEST, /* stop, pause, reset: not an event of the guest's */
 	LULL_WAKE_SOURCES
 };
+
+/* Why a halt was not allowed to poll. */
+enum lull_refusal {
+	LULL_REFUSED_OFF,        /* lull_vm_allow_polling() */
+	LULL_REFUSED_GUEST,      /* the guest polls itself: MSR_KVM_POLL_CONTROL */
+	LULL_REFUSED_POWER,      /* cpufreq: the CPU should save power */
+	LULL_REFUSED_CONTENTION, /* others want the CPU */
+	LULL_REFUSED_BUDGET,     /* the share of wall time is spent */
+	LULL_REFUSED_POLLERS,    /* enough vCPUs of this process poll already */
+	LULL_REFUSALS
+};
+
+#define LULL_HIST_BUCKETS 32
 
 struct lull_wake_stats {
 	uint64_t wakes;      /* halts ended by this source */
@@ -150,22 +173,35 @@ struct lull_wake_stats {
 struct lull_vcpu_stats {
 	uint32_t size;
 	uint32_t vcpu;
-	uint64_t exits;             /* returns from KVM_RUN */
+	uint64_t exits; /* returns from KVM_RUN */
 	uint64_t exits_io, exits_mmio, exits_msr, exits_halt, exits_irq_window, exits_signal, exits_other;
 	uint64_t irqs_injected;
-	uint64_t eois_saved;        /* by PV EOI */
-	uint64_t kicks;             /* signals sent to this vCPU while it ran guest code */
-	uint64_t halts;             /* halts that found nothing to do */
-	uint64_t halt_poll_ns;      /* time spent polling */
-	uint64_t halt_wait_ns;      /* time spent asleep */
+	uint64_t eois_saved;   /* by PV EOI */
+	uint64_t kicks;        /* signals sent to this vCPU while it ran guest code */
+	uint64_t halts;        /* halts that found nothing to do */
+	uint64_t halt_poll_ns; /* time spent polling: the sum of the two below */
+	uint64_t halt_wait_ns; /* time spent asleep */
 	struct lull_wake_stats wake[LULL_WAKE_SOURCES];
+	/* As in KVM's own statistics (Documentation/virt/kvm/api.rst, KVM_GET_STATS_FD). Histograms: bucket 0 counts 0
+	 * ns, bucket k counts [2^(k-1), 2^k), the last one everything above. */
+	uint64_t halt_attempted_poll, halt_successful_poll, halt_poll_invalid, halt_wakeup;
+	uint64_t halt_poll_success_ns, halt_poll_fail_ns;
+	uint64_t halt_poll_success_hist[LULL_HIST_BUCKETS], halt_poll_fail_hist[LULL_HIST_BUCKETS];
+	uint64_t halt_wait_hist[LULL_HIST_BUCKETS];
+	/* What KVM does not count. */
+	uint64_t wake_latency_hist[LULL_HIST_BUCKETS]; /* from the event to the vCPU runnable */
+	uint64_t poll_refused[LULL_REFUSALS];          /* halts that were not allowed to poll, by reason */
+	uint64_t poll_gaps;                            /* polls that ended because the host took the CPU away */
+	uint64_t prewakes;                             /* sleeps that ended early, to poll for the rest */
+	uint64_t window_ns;                            /* poll window as the policy has it now */
+	uint64_t wake_cost_ns;                         /* wake latency as the policy has measured it */
 };
 
 struct lull_stats {
 	uint32_t size;
 	uint32_t vcpus;
-	uint64_t boots;            /* 1, and one more for each restart */
-	uint64_t serial_dropped;   /* characters that nobody read in time */
+	uint64_t boots;                        /* 1, and one more for each restart */
+	uint64_t serial_dropped;               /* characters that nobody read in time */
 	uint64_t unclaimed_io, unclaimed_mmio; /* accesses that no device answered */
 	uint64_t ram_bytes;
 	uint64_t setup_kvm_ns, setup_memory_ns, setup_load_ns, setup_tables_ns, setup_total_ns;
@@ -179,11 +215,11 @@ LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct 
 
 struct lull_device {
 	uint32_t size;
-	uint32_t is_mmio;   /* 0: I/O ports, 1: memory */
-	const char *name;   /* copied */
+	uint32_t is_mmio; /* 0: I/O ports, 1: memory */
+	const char *name; /* copied */
 	uint64_t base, length;
-	int32_t gsi;        /* IOAPIC pin 0..23 it may raise, or -1 */
-	uint32_t widths;    /* sum of the access sizes accepted: 1, 2, 4, 8; 0: all */
+	int32_t gsi;     /* IOAPIC pin 0..23 it may raise, or -1 */
+	uint32_t widths; /* sum of the access sizes accepted: 1, 2, 4, 8; 0: all */
 	/* On a vCPU's thread, maybe on several at once; must not block. The offset is relative to base. */
 	uint64_t (*read)(void *ctx, uint64_t offset, uint32_t bytes);
 	void (*write)(void *ctx, uint64_t offset, uint32_t bytes, uint64_t value);
@@ -208,12 +244,11 @@ LULL_API void *lull_vm_memory(struct lull_vm *vm, uint64_t gpa, uint64_t bytes);
  * tables one after the other, RSDP first), "fdt", "e820", "cpuid", "machine", or one ACPI signature such as
  * "DSDT". Returns a malloc()ed buffer and its length; text ends in a newline. */
 LULL_API int lull_dump(const struct lull_config *config, const char *what, void **data, size_t *bytes,
-		       struct lull_error *err);
+                       struct lull_error *err);
 
 /* Looks at this host. Calls line() for each finding: verdict is "ok", "note", "warn" or "fail". 0, or -ENODEV
  * when VMs cannot run here. */
-LULL_API int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, const char *text),
-			 void *ctx);
+LULL_API int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, const char *text), void *ctx);
 
 /* The built-in demonstration guest as an image for lull_config.kernel_image. */
 LULL_API const void *lull_demo_image(size_t *bytes);

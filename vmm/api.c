@@ -12,11 +12,12 @@
 #include <signal.h>
 #include <string.h>
 
-#define DEFAULT_RAM MiB(256)
+#define DEFAULT_RAM          MiB(256)
 #define DEFAULT_DEAD_HALT_MS 500
 
 /* Copies a caller's structure of any version into ours: what it does not have is 0, what we do not know must be 0. */
-static int import(void *dst, size_t dst_size, const void *src, uint32_t src_size, const char *what, struct lull_error *err)
+static int import(void *dst, size_t dst_size, const void *src, uint32_t src_size, const char *what,
+                  struct lull_error *err)
 {
 	if (src_size < sizeof(uint32_t))
 		return error_set(err, -EINVAL, "%s: its size is %u; set it to sizeof the structure", what, src_size);
@@ -140,6 +141,20 @@ void lull_vm_destroy(struct lull_vm *vm)
 	vm_destroy(vm);
 }
 
+int lull_vm_set_halt_poll(struct lull_vm *vm, const char *halt_poll, struct lull_error *err)
+{
+	struct halt_config config;
+	int ret = vm_halt_config(vm, halt_poll, &config, err);
+	if (ret == 0)
+		halt_shared_set(&vm->halt, &config);
+	return ret;
+}
+
+void lull_vm_allow_polling(struct lull_vm *vm, bool allow)
+{
+	atomic_store(&vm->halt.off, !allow);
+}
+
 int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu)
 {
 	struct lull_vm *locked = (struct lull_vm *)(uintptr_t)vm;
@@ -176,6 +191,35 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 	return export(out, &s, sizeof(s));
 }
 
+static void read_hist(const stat_t *from, uint64_t *to)
+{
+	for (unsigned i = 0; i < HALT_BUCKETS; i++)
+		to[i] = stat_get(&from[i]);
+}
+
+static void read_halt(const struct halt_stats *h, struct lull_vcpu_stats *s)
+{
+	s->halts = stat_get(&h->halts);
+	s->halt_attempted_poll = stat_get(&h->attempted_poll);
+	s->halt_successful_poll = stat_get(&h->successful_poll);
+	s->halt_poll_invalid = stat_get(&h->poll_invalid);
+	s->halt_wakeup = stat_get(&h->wakeup);
+	s->halt_poll_success_ns = stat_get(&h->poll_success_ns);
+	s->halt_poll_fail_ns = stat_get(&h->poll_fail_ns);
+	s->halt_poll_ns = s->halt_poll_success_ns + s->halt_poll_fail_ns;
+	s->halt_wait_ns = stat_get(&h->wait_ns);
+	s->poll_gaps = stat_get(&h->gaps);
+	s->prewakes = stat_get(&h->prewakes);
+	s->window_ns = stat_get(&h->window_ns);
+	s->wake_cost_ns = stat_get(&h->wake_cost_ns);
+	read_hist(h->poll_success_hist, s->halt_poll_success_hist);
+	read_hist(h->poll_fail_hist, s->halt_poll_fail_hist);
+	read_hist(h->wait_hist, s->halt_wait_hist);
+	read_hist(h->latency_hist, s->wake_latency_hist);
+	for (unsigned i = 0; i < HALT_REFUSALS; i++)
+		s->poll_refused[i] = stat_get(&h->refused[i]);
+}
+
 static void read_vcpu(const struct vcpu *v, struct lull_vcpu_stats *s)
 {
 	const struct vcpu_counters *c = &v->count;
@@ -192,19 +236,20 @@ static void read_vcpu(const struct vcpu *v, struct lull_vcpu_stats *s)
 		.irqs_injected = stat_get(&c->irqs_injected),
 		.eois_saved = stat_get(&c->eois_saved),
 		.kicks = stat_get(&c->kicks),
-		.halts = stat_get(&v->halt.halts),
-		.halt_poll_ns = stat_get(&v->halt.poll_ns),
-		.halt_wait_ns = stat_get(&v->halt.wait_ns),
 	};
+	read_halt(&v->halt.stats, s);
 	for (unsigned i = 0; i < WAKE_CAUSES; i++) {
-		const struct halt_wake_stats *w = &v->halt.sources[i];
+		const struct halt_wake_stats *w = &v->halt.stats.sources[i];
 		s->wake[i] = (struct lull_wake_stats){stat_get(&w->wakes), stat_get(&w->polled), stat_get(&w->slept),
-						      stat_get(&w->latency_ns), stat_get(&w->latency_max_ns)};
+		                                      stat_get(&w->latency_ns), stat_get(&w->latency_max_ns)};
 	}
 }
 
+_Static_assert((int)HALT_REFUSALS == (int)LULL_REFUSALS && (int)HALT_REFUSED_POLLERS == (int)LULL_REFUSED_POLLERS &&
+                       HALT_BUCKETS == LULL_HIST_BUCKETS,
+               "enum halt_refusal and enum lull_refusal name the same reasons in the same order");
 _Static_assert((int)WAKE_CAUSES == (int)LULL_WAKE_SOURCES && (int)WAKE_INIT == (int)LULL_WAKE_INIT,
-	       "enum wake_cause and enum lull_wake_source name the same sources in the same order");
+               "enum wake_cause and enum lull_wake_source name the same sources in the same order");
 
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
 {

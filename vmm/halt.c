@@ -1,81 +1,331 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* halt.c - the wait of a halted vCPU. Knows neither VMs nor interrupts: only a wake word and a deadline. */
+/*
+ * halt.c - one halt, phase by phase. halt_wait() may return early and be called again within the same halt (a post that was not
+ * for this guest, a signal); the plan goes on where it was.
+ *
+ * What the policy learns is told at the start of the next halt: then the guest has nothing to do, while after a wake it has.
+ */
 #include "halt.h"
 
 #include "clock.h"
 #include "error.h"
 
 #include <errno.h>
-#include <string.h>
+#include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define POLL_NS_MAX 1000000000ull
+#define SWITCH_EVERY 64 /* sleeps between two measurements of what one costs in CPU time */
 
-int halt_parse(struct halt_config *config, const char *spec, struct lull_error *err)
+/* How many vCPUs of this process poll right now. The one thing that VMs share: --max-pollers counts all of them. */
+static atomic_uint pollers;
+
+static uint64_t to_ns(const struct halt *h, uint64_t tsc)
 {
-	*config = (struct halt_config){0};
-	if (!spec || !strcmp(spec, "none"))
-		return 0;
-	if (strncmp(spec, "fixed:", 6))
-		return error_set(err, -EINVAL, "halt-poll: '%s' is not a policy; use none or fixed:NS", spec);
-	const char *digits = spec + 6;
-	char *end;
-	errno = 0;
-	unsigned long long ns = strtoull(digits, &end, 10);
-	if (*digits < '0' || *digits > '9' || *end || errno || ns > POLL_NS_MAX)
-		return error_set(err, -EINVAL, "halt-poll: '%s' is not a time in ns; use fixed:NS with 0 to %llu", spec,
-				 POLL_NS_MAX);
-	config->poll_ns = ns;
-	return 0;
+	return clock_tsc_to_ns(tsc, h->tsc_khz);
 }
 
-void halt_init(struct halt *h, const struct halt_config *config, struct wake *wake, uint64_t tsc_khz)
+/* A time of the plan as host TSC. */
+static uint64_t at(const struct halt *h, uint64_t ns)
+{
+	return h->start_tsc + clock_ns_to_tsc(ns, h->tsc_khz);
+}
+
+static void count_bucket(stat_t hist[HALT_BUCKETS], uint64_t ns)
+{
+	unsigned bucket = ns ? 64 - (unsigned)__builtin_clzll(ns) : 0;
+	stat_add(&hist[bucket < HALT_BUCKETS ? bucket : HALT_BUCKETS - 1], 1);
+}
+
+/* ------------------------------------------------------------------------------ configuration */
+
+void halt_shared_init(struct halt_shared *s)
+{
+	memset(s, 0, sizeof(*s));
+	atomic_init(&s->max_ns, POLICY_NEVER);
+	atomic_init(&s->generation, 1);
+	pthread_mutex_init(&s->lock, NULL);
+	s->config.policy.policy = &policy_none;
+	s->sysfs = "/sys";
+	s->proc = "/proc";
+}
+
+void halt_shared_fini(struct halt_shared *s)
+{
+	pthread_mutex_destroy(&s->lock);
+}
+
+void halt_shared_set(struct halt_shared *s, const struct halt_config *config)
+{
+	pthread_mutex_lock(&s->lock);
+	s->config = *config;
+	atomic_fetch_add(&s->generation, 1);
+	pthread_mutex_unlock(&s->lock);
+}
+
+static void take_up_config(struct halt *h)
+{
+	pthread_mutex_lock(&h->shared->lock);
+	const struct halt_config config = h->shared->config;
+	h->generation = atomic_load(&h->shared->generation);
+	pthread_mutex_unlock(&h->shared->lock);
+	h->spec = config.policy;
+	h->wait = config.wait;
+	h->max_pollers = config.max_pollers;
+	h->may_ask = config.policy.policy != &policy_none;
+	h->sample_pending = false;
+	power_init(&h->power, config.power, h->shared->sysfs);
+	contention_init(&h->contention, h->shared->proc);
+	budget_init(&h->budget, config.vcpu_budget_percent);
+	policy_init(&h->spec, h->state, NULL);
+}
+
+void halt_init(struct halt *h, struct halt_shared *shared, struct wake *wake, uint64_t tsc_khz)
 {
 	memset(h, 0, sizeof(*h));
 	h->wake = wake;
+	h->shared = shared;
 	h->tsc_khz = tsc_khz;
-	h->poll_tsc = clock_ns_to_tsc(config->poll_ns, tsc_khz);
+	h->guest_allows = true;
+	take_up_config(h);
 }
 
-/* True when a post or the deadline came within the window. */
-static bool poll(struct halt *h, uint32_t ticket, uint64_t start, uint64_t deadline_tsc)
+/* --------------------------------------------------------------------------------- permission */
+
+/* The refusal, or HALT_REFUSALS. Files are read only when all cheaper answers are yes. */
+static enum halt_refusal refusal(struct halt *h, uint64_t now_ns)
 {
-	uint64_t now = start;
-	bool hit = false;
-	while (!hit && now - start < h->poll_tsc) {
-		__builtin_ia32_pause();
-		hit = wake_posted(h->wake, ticket);
-		now = clock_tsc();
-		hit = hit || now >= deadline_tsc;
+	if (atomic_load_explicit(&h->shared->off, memory_order_relaxed))
+		return HALT_REFUSED_OFF;
+	if (!h->guest_allows)
+		return HALT_REFUSED_GUEST;
+	if (!budget_left(&h->budget, now_ns) || !budget_left(&h->shared->vm_budget, now_ns))
+		return HALT_REFUSED_BUDGET;
+	int cpu = sched_getcpu();
+	if (power_saves(&h->power, cpu, now_ns))
+		return HALT_REFUSED_POWER;
+	return contention_wanted(&h->contention, cpu, now_ns) ? HALT_REFUSED_CONTENTION : HALT_REFUSALS;
+}
+
+static bool may_poll(struct halt *h, uint64_t now_ns)
+{
+	if (!h->may_ask)
+		return false;
+	enum halt_refusal why = refusal(h, now_ns);
+	if (why != HALT_REFUSALS)
+		stat_add(&h->stats.refused[why], 1);
+	return why == HALT_REFUSALS;
+}
+
+/* Whatever a policy plans, it does not poll without permission, beyond the live limit, or beyond the budget. */
+static void clamp_plan(struct halt *h, const struct policy_hint *hint)
+{
+	struct policy_plan *p = &h->plan;
+	if (!hint->may_poll) {
+		*p = (struct policy_plan){.sleep_ns = POLICY_NEVER};
+		return;
 	}
-	stat_add(&h->poll_ns, clock_tsc_to_ns(now - start, h->tsc_khz));
-	return hit;
+	uint64_t most = policy_min(hint->max_ns, budget_left(&h->budget, hint->now_ns));
+	most = policy_min(most, budget_left(&h->shared->vm_budget, hint->now_ns));
+	p->poll_ns = policy_min(p->poll_ns, most);
+	if (p->sleep_ns != POLICY_NEVER && p->spin_ns > p->sleep_ns && p->spin_ns - p->sleep_ns > most - p->poll_ns)
+		p->spin_ns = p->sleep_ns + (most - p->poll_ns);
+}
+
+/* ----------------------------------------------------------------------------------- one halt */
+
+static void tell_policy(struct halt *h)
+{
+	const struct policy *policy = h->spec.policy;
+	if (!h->sample_pending)
+		return;
+	h->sample_pending = false;
+	h->sample.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed);
+	if (policy->observe)
+		policy->observe(h->state, &h->sample);
+	if (policy->view) {
+		struct policy_view view = {0};
+		policy->view(h->state, &view);
+		atomic_store_explicit(&h->stats.window_ns, view.window_ns, memory_order_relaxed);
+		atomic_store_explicit(&h->stats.wake_cost_ns, view.wake_ns, memory_order_relaxed);
+	}
+}
+
+static void begin(struct halt *h, uint64_t deadline_tsc)
+{
+	tell_policy(h);
+	if (h->generation != atomic_load_explicit(&h->shared->generation, memory_order_acquire))
+		take_up_config(h);
+	uint64_t now = clock_tsc();
+	h->halted = true;
+	h->disturbed = h->polled_now = false;
+	h->phase = HALT_POLL;
+	h->start_tsc = h->last_turn_tsc = now;
+	h->slept_ns = 0;
+	h->sample = (struct policy_sample){.wake_ns = {POLICY_NEVER, POLICY_NEVER}};
+	struct policy_hint hint = {
+		.now_ns = to_ns(h, now),
+		.timer_ns = deadline_tsc == WAKE_NEVER ? POLICY_NEVER : deadline_tsc > now ? to_ns(h, deadline_tsc - now) : 0,
+		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
+	};
+	hint.may_poll = may_poll(h, hint.now_ns);
+	h->sample.may_poll = hint.may_poll;
+	h->spec.policy->plan(h->state, &hint, &h->plan);
+	clamp_plan(h, &hint);
+	stat_add(&h->stats.halts, 1);
+	if (h->plan.poll_ns)
+		stat_add(&h->stats.attempted_poll, 1);
+}
+
+static bool take_poller_slot(struct halt *h)
+{
+	unsigned before = atomic_fetch_add_explicit(&pollers, 1, memory_order_relaxed);
+	if (!h->max_pollers || before < h->max_pollers)
+		return true;
+	atomic_fetch_sub_explicit(&pollers, 1, memory_order_relaxed);
+	stat_add(&h->stats.refused[HALT_REFUSED_POLLERS], 1);
+	return false;
+}
+
+enum outcome {
+	POSTED,
+	DUE,
+	OVER,
+};
+
+/* Looks at least once before it waits, like KVM. */
+static enum outcome look_until(struct halt *h, uint32_t ticket, uint64_t until_tsc, uint64_t deadline_tsc)
+{
+	const uint64_t gap_tsc = clock_ns_to_tsc(CONTENTION_GAP_NS, h->tsc_khz);
+	uint64_t limit = until_tsc < deadline_tsc ? until_tsc : deadline_tsc, now = clock_tsc();
+	for (;;) {
+		if (wake_posted(h->wake, ticket))
+			return POSTED;
+		if (now >= deadline_tsc)
+			return DUE;
+		if (now >= until_tsc)
+			return OVER;
+		h->last_turn_tsc = now;
+		cpu_wait(h->wait, &h->wake->word, ticket, limit);
+		uint64_t then = now;
+		now = clock_tsc();
+		if (now - then > gap_tsc) {
+			/* The host gave the CPU to others. So should we. */
+			h->sample.gap_ns = to_ns(h, now);
+			contention_gap(&h->contention, h->sample.gap_ns);
+			stat_add(&h->stats.gaps, 1);
+			return wake_posted(h->wake, ticket) ? POSTED : now >= deadline_tsc ? DUE : OVER;
+		}
+	}
+}
+
+static enum outcome poll(struct halt *h, uint32_t ticket, uint64_t until_tsc, uint64_t deadline_tsc, uint64_t *spent_ns)
+{
+	uint64_t start = clock_tsc();
+	if (start >= until_tsc || !take_poller_slot(h))
+		return OVER;
+	enum outcome outcome = look_until(h, ticket, until_tsc, deadline_tsc);
+	atomic_fetch_sub_explicit(&pollers, 1, memory_order_relaxed);
+	uint64_t ns = to_ns(h, clock_tsc() - start);
+	*spent_ns += ns;
+	budget_spend(&h->budget, ns);
+	budget_spend(&h->shared->vm_budget, ns);
+	h->polled_now = outcome != OVER;
+	return outcome;
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* True: the time came. False: a post or a signal, maybe without having slept. */
+static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
+{
+	uint64_t now = clock_tsc(), deadline_ns = WAKE_NEVER, start_ns = clock_ns();
+	if (until_tsc != WAKE_NEVER) {
+		if (now >= until_tsc)
+			return true;
+		deadline_ns = start_ns + to_ns(h, until_tsc - now); /* both below 2^63 */
+	}
+	bool measure = stat_get(&h->stats.halts) % SWITCH_EVERY == 0;
+	uint64_t cpu = measure ? cpu_ns() : 0;
+	h->polled_now = false;
+	int ret = wake_block(h->wake, ticket, deadline_ns);
+	if (measure)
+		h->sample.switch_ns = cpu_ns() - cpu;
+	h->slept_ns += clock_ns() - start_ns;
+	if (ret == 0)
+		stat_add(&h->stats.wakeup, 1);
+	return ret == -ETIMEDOUT;
+}
+
+/* Until the event, or the moment at which the plan wants to spin for it. True: spin now. */
+static bool sleep_phase(struct halt *h, uint32_t ticket, uint64_t deadline_tsc)
+{
+	uint64_t until = h->plan.sleep_ns == POLICY_NEVER ? WAKE_NEVER : at(h, h->plan.sleep_ns);
+	if (until >= deadline_tsc) {
+		sleep_until(h, ticket, deadline_tsc);
+		return false;
+	}
+	if (!sleep_until(h, ticket, until))
+		return false;
+	uint64_t now = clock_tsc();
+	h->sample.wake_ns[0] = now > until ? to_ns(h, now - until) : 0;
+	stat_add(&h->stats.prewakes, 1);
+	return true;
 }
 
 void halt_wait(struct halt *h, uint32_t ticket, uint64_t deadline_tsc)
 {
-	uint64_t now = clock_tsc();
-	if (!h->halted) {
-		h->halted = true;
-		h->slept = false;
-		stat_add(&h->halts, 1);
-	}
-	if (now >= deadline_tsc)
-		return;
-	/* A halt that was woken for nothing, by a request for one, does not poll again. */
-	if (h->poll_tsc && !h->slept) {
-		if (poll(h, ticket, now, deadline_tsc))
+	if (!h->halted)
+		begin(h, deadline_tsc);
+	switch (h->phase) {
+	case HALT_POLL:
+		if (poll(h, ticket, at(h, h->plan.poll_ns), deadline_tsc, &h->sample.poll_ns) != OVER)
 			return;
-		now = clock_tsc();
+		h->phase = HALT_SLEEP;
+		__attribute__((fallthrough));
+	case HALT_SLEEP:
+		if (!sleep_phase(h, ticket, deadline_tsc))
+			return;
+		h->phase = HALT_SPIN;
+		__attribute__((fallthrough));
+	case HALT_SPIN:
+		if (poll(h, ticket, at(h, h->plan.spin_ns), deadline_tsc, &h->sample.spin_ns) != OVER)
+			return;
+		h->phase = HALT_SLEEP_ON;
+		__attribute__((fallthrough));
+	case HALT_SLEEP_ON:
+		sleep_until(h, ticket, deadline_tsc);
+		return;
 	}
-	h->slept = true;
-	uint64_t deadline_ns = WAKE_NEVER, start_ns = clock_ns();
-	if (deadline_tsc != WAKE_NEVER) {
-		uint64_t left = now < deadline_tsc ? clock_tsc_to_ns(deadline_tsc - now, h->tsc_khz) : 0;
-		deadline_ns = start_ns + left; /* both below 2^63 */
+}
+
+static void count_end(struct halt *h, enum wake_cause cause, uint64_t latency_ns)
+{
+	struct halt_stats *s = &h->stats;
+	struct halt_wake_stats *w = &s->sources[cause];
+	stat_add(&w->wakes, 1);
+	stat_add(h->polled_now ? &w->polled : &w->slept, 1);
+	stat_add(&w->latency_ns, latency_ns);
+	stat_max(&w->latency_max_ns, latency_ns);
+	count_bucket(s->latency_hist, latency_ns);
+	if (h->plan.poll_ns) {
+		bool success = h->polled_now && h->phase == HALT_POLL;
+		if (success)
+			stat_add(&s->successful_poll, 1);
+		stat_add(success ? &s->poll_success_ns : &s->poll_fail_ns, h->sample.poll_ns + h->sample.spin_ns);
+		count_bucket(success ? s->poll_success_hist : s->poll_fail_hist, h->sample.poll_ns);
+	} else {
+		stat_add(h->polled_now ? &s->poll_success_ns : &s->poll_fail_ns, h->sample.spin_ns);
 	}
-	wake_block(h->wake, ticket, deadline_ns);
-	stat_add(&h->wait_ns, clock_ns() - start_ns);
+	if (h->slept_ns) {
+		stat_add(&s->wait_ns, h->slept_ns);
+		count_bucket(s->wait_hist, h->slept_ns);
+	}
 }
 
 void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
@@ -83,13 +333,59 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	if (!h->halted)
 		return;
 	h->halted = false;
-	struct halt_wake_stats *s = &h->sources[cause];
-	stat_add(&s->wakes, 1);
-	stat_add(h->slept ? &s->slept : &s->polled, 1);
 	uint64_t now = clock_tsc();
-	if (event_tsc && now > event_tsc) {
-		uint64_t ns = clock_tsc_to_ns(now - event_tsc, h->tsc_khz);
-		stat_add(&s->latency_ns, ns);
-		stat_max(&s->latency_max_ns, ns);
+	bool known = event_tsc && event_tsc <= now;
+	uint64_t latency_ns = known ? to_ns(h, now - event_tsc) : 0;
+	struct policy_sample *s = &h->sample;
+	s->source = h->disturbed ? POLICY_REQUEST : cause == WAKE_TIMER ? POLICY_TIMER : POLICY_OTHER;
+	s->event_ns = to_ns(h, known && event_tsc > h->start_tsc ? event_tsc - h->start_tsc : known ? 0 : now - h->start_tsc);
+	s->halt_ns = to_ns(h, (h->polled_now ? h->last_turn_tsc : now) - h->start_tsc);
+	s->latency_ns = latency_ns;
+	if (known && !h->polled_now && h->slept_ns)
+		s->wake_ns[h->phase == HALT_SLEEP_ON] = latency_ns;
+	count_end(h, cause, latency_ns);
+	h->sample_pending = true;
+}
+
+/* ----------------------------------------------------------------------------------- options */
+
+static int parse_percent(unsigned *percent, const char **text, struct lull_error *err)
+{
+	char *end;
+	unsigned long value = strtoul(*text, &end, 10);
+	if (**text < '0' || **text > '9' || value > 100)
+		return error_set(err, -EINVAL, "poll-budget: '%s' is not a share; use PERCENT or PERCENT,vm=PERCENT, 1 to 100, 0 for none",
+				 *text);
+	*percent = (unsigned)value;
+	*text = end;
+	return 0;
+}
+
+static int parse_budget(struct halt_config *config, const char *text, struct lull_error *err)
+{
+	int ret = 0;
+	if (strncmp(text, "vm=", 3) != 0)
+		ret = parse_percent(&config->vcpu_budget_percent, &text, err);
+	if (ret == 0 && *text == ',')
+		text++;
+	if (ret == 0 && !strncmp(text, "vm=", 3)) {
+		text += 3;
+		ret = parse_percent(&config->vm_budget_percent, &text, err);
 	}
+	if (ret == 0 && *text)
+		ret = error_set(err, -EINVAL, "poll-budget: '%s' is too much; use PERCENT or PERCENT,vm=PERCENT", text);
+	return ret;
+}
+
+int halt_parse(struct halt_config *config, const struct halt_words *words, struct lull_error *err)
+{
+	*config = (struct halt_config){.power = POWER_SMART, .max_pollers = words->max_pollers};
+	int ret = policy_parse(&config->policy, words->policy ? words->policy : "none", NULL, err);
+	if (ret == 0)
+		ret = cpu_wait_parse(&config->wait, words->wait, err);
+	if (ret == 0 && words->power)
+		ret = power_parse(&config->power, words->power, err);
+	if (ret == 0 && words->budget)
+		ret = parse_budget(config, words->budget, err);
+	return ret;
 }

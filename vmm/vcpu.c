@@ -2,9 +2,9 @@
 /*
  * vcpu.c - the spine: the only place that enters the guest and the only place that halts.
  *
- * The loop takes its wake ticket, looks for work (requests, events, timer, interrupts), and then either waits on the ticket or
- * enters the guest on it. Whatever is published after the look makes both fail, so nothing is ever slept over; wake.h has
- * the argument.
+ * The loop takes its wake ticket, looks for work (requests, events, timer, interrupts), and then either waits on the
+ * ticket or enters the guest on it. Whatever is published after the look makes both fail, so nothing is ever slept
+ * over; wake.h has the argument.
  */
 #include "vcpu.h"
 
@@ -94,7 +94,8 @@ struct kernel_sigevent {
 
 static void create_timer(struct vcpu *v)
 {
-	struct kernel_sigevent event = {.signo = v->env->kick_signal, .notify = SIGEV_THREAD_ID, .tid = atomic_load(&v->tid)};
+	struct kernel_sigevent event = {
+		.signo = v->env->kick_signal, .notify = SIGEV_THREAD_ID, .tid = atomic_load(&v->tid)};
 	int id;
 	v->timer_tsc = WAKE_NEVER;
 	v->has_timer = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &id) == 0;
@@ -103,7 +104,8 @@ static void create_timer(struct vcpu *v)
 
 void vcpu_arm_timer(struct vcpu *v, uint64_t deadline_tsc)
 {
-	/* The timer's clock is not the TSC: it may have fired a moment too early, and then this deadline is not covered. */
+	/* The timer's clock is not the TSC: it may have fired a moment too early, and then this deadline is not
+	 * covered. */
 	if ((deadline_tsc == v->timer_tsc && !v->signalled) || !v->has_timer)
 		return;
 	v->signalled = false;
@@ -172,6 +174,7 @@ static bool requested_stop(struct vcpu *v)
 	uint32_t requests = atomic_load(&v->requests);
 	if (!requests)
 		return false;
+	halt_disturb(&v->halt);
 	if (requests & VCPU_STOP)
 		return true;
 	if (requests & VCPU_INSPECT)
@@ -270,7 +273,6 @@ int vcpu_create(struct vcpu *v, unsigned index, const struct vcpu_env *env, stru
 	v->index = index;
 	v->env = env;
 	v->fd = -1;
-	v->poll_control = 1;
 	v->timer_tsc = WAKE_NEVER;
 	atomic_store(&v->tid, -1);
 	wake_init(&v->wake, kick, v);

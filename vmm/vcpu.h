@@ -67,27 +67,27 @@ struct vcpu {
 	unsigned index;
 	int fd;
 	struct kvm_run *run;
-	struct kvm_cpuid2 *cpuid; /* this vCPU's own copy */
+	struct kvm_cpuid2 *cpuid;     /* this vCPU's own copy */
 	struct kvm_sregs reset_sregs; /* as KVM made it: what INIT and SIPI start from */
 
 	/* vCPU thread. */
 	struct halt halt;
-	int64_t tsc_offset;    /* guest TSC = host TSC + this; constant after set-up */
-	uint64_t poll_control; /* MSR_KVM_POLL_CONTROL, user backend */
-	bool dead;             /* what env->dead() was told last */
-	bool injected;         /* an interrupt was queued since KVM_RUN returned last */
-	bool has_timer;        /* timer was created */
-	int timer;             /* kernel timer id: kicks this thread out of the guest */
-	uint64_t timer_tsc;    /* deadline it is armed for, WAKE_NEVER: not armed */
+	int64_t tsc_offset;      /* guest TSC = host TSC + this; constant after set-up */
+	bool dead;               /* what env->dead() was told last */
+	bool injected;           /* an interrupt was queued since KVM_RUN returned last */
+	bool has_timer;          /* timer was created */
+	int timer;               /* kernel timer id: kicks this thread out of the guest */
+	uint64_t timer_tsc;      /* deadline it is armed for, WAKE_NEVER: not armed */
 	volatile bool signalled; /* the kick handler ran: the timer may have fired */
 	struct log_limit msr_limit, io_limit, mmio_limit, odd_limit;
-	char *dump;            /* malloc()ed register dump; read after the thread ended */
+	char *dump; /* malloc()ed register dump; read after the thread ended */
 
 	/* Any thread. */
 	struct wake wake;
 	_Atomic uint32_t requests;
 	_Atomic int tid;
-	_Atomic uint32_t inspected; /* bit 0: answered, bit 1: halted, bit 2: IF = 0 or waits for SIPI, bit 3: timer armed */
+	_Atomic uint32_t
+		inspected; /* bit 0: answered, bit 1: halted, bit 2: IF = 0 or waits for SIPI, bit 3: timer armed */
 	struct vcpu_counters count;
 
 	pthread_t thread;
@@ -126,8 +126,8 @@ int vcpu_setup_init(struct vcpu *v);
 int vcpu_setup_sipi(struct vcpu *v, uint8_t vector);
 /* Page tables and GDT that BOOT_LONG relies on. */
 int vcpu_write_boot_tables(struct guest_mem *mem, struct lull_error *err);
-/* Before the VM's memory is loaded: does a write to IA32_TSC_DEADLINE come out, and a read of an x2APIC MSR? Runs a stub on
- * this vCPU, in the first page of memory, and cleans up. */
+/* Before the VM's memory is loaded: does a write to IA32_TSC_DEADLINE come out, and a read of an x2APIC MSR? Runs a
+ * stub on this vCPU, in the first page of memory, and cleans up. */
 int vcpu_probe_msrs(struct vcpu *v, bool *tsc_deadline, bool *x2apic, struct lull_error *err);
 
 enum exit_action vcpu_exit(struct vcpu *v);

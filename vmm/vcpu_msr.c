@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vcpu_msr.c - MSR accesses that KVM hands out. Sources: SDM vol. 4; Documentation/virt/kvm/x86/msr.rst for 4b564dxx. */
+/* vcpu_msr.c - MSR accesses that KVM hands out. Sources: SDM vol. 4; Documentation/virt/kvm/x86/msr.rst for 4b564dxx.
+ */
 #include "vcpu.h"
 
 #include "irqchip.h"
@@ -15,7 +16,7 @@ static int read_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 		return ret;
 	switch (index) {
 	case MSR_KVM_POLL_CONTROL:
-		*value = v->poll_control;
+		*value = v->halt.guest_allows;
 		return 0;
 	default:
 		return -EINVAL;
@@ -32,7 +33,7 @@ static int write_msr(struct vcpu *v, uint32_t index, uint64_t value)
 	case MSR_KVM_POLL_CONTROL:
 		if (value & ~1ull) /* bits 63:1 are reserved */
 			return -EINVAL;
-		v->poll_control = value;
+		v->halt.guest_allows = value;
 		return 0;
 	default:
 		return -EINVAL;
@@ -48,8 +49,8 @@ enum exit_action vcpu_msr_exit(struct vcpu *v)
 	int ret = write ? write_msr(v, index, value) : read_msr(v, index, &value);
 	if (ret < 0) {
 		run->msr.error = 1; /* #GP */
-		log_guest(v->env->log, &v->msr_limit, LULL_LOG_DEBUG, "vcpu %u: #GP for %s of MSR 0x%x (0x%llx)", v->index,
-			  write ? "write" : "read", index, write ? (unsigned long long)value : 0);
+		log_guest(v->env->log, &v->msr_limit, LULL_LOG_DEBUG, "vcpu %u: #GP for %s of MSR 0x%x (0x%llx)",
+		          v->index, write ? "write" : "read", index, write ? (unsigned long long)value : 0);
 		return EXIT_RESUME;
 	}
 	run->msr.error = 0;

@@ -115,7 +115,8 @@ static bool reset_machine(struct lull_vm *vm)
 	pthread_mutex_lock(&vm->lock);
 	bool again = wants_restart(vm);
 	pthread_mutex_unlock(&vm->lock);
-	/* Embedders' callbacks may call the library, so the lock is not held. Nothing but a stop can change meanwhile. */
+	/* Embedders' callbacks may call the library, so the lock is not held. Nothing but a stop can change meanwhile.
+	 */
 	for (unsigned i = 0; i < vm->device_count && again; i++)
 		if (vm->devices[i].config.reset)
 			vm->devices[i].config.reset(vm->devices[i].config.ctx);
@@ -212,8 +213,10 @@ static int parse_affinity(struct lull_vm *vm, struct lull_error *err)
 			bad = *s < '0' || *s > '9';
 		}
 		if (bad || last < first || last >= CPU_SETSIZE || (*end && *end != ',' && *end != ':'))
-			return error_set(err, -EINVAL, "cpu-affinity '%s': not a list of CPUs; use one like 0 or 0-3,8 per vCPU, joined by ':'",
-					 vm->config.cpu_affinity);
+			return error_set(err, -EINVAL,
+			                 "cpu-affinity '%s': not a list of CPUs; use one like 0 or 0-3,8 per vCPU, "
+			                 "joined by ':'",
+			                 vm->config.cpu_affinity);
 		for (unsigned long cpu = first; cpu <= last; cpu++)
 			CPU_SET(cpu, set);
 		if (*end != ',') {
@@ -221,20 +224,20 @@ static int parse_affinity(struct lull_vm *vm, struct lull_error *err)
 			if (!*end)
 				return 0;
 			if (vm->affinity_count == vm->config.vcpus)
-				return error_set(err, -EINVAL, "cpu-affinity '%s': more lists than the %u vCPUs", vm->config.cpu_affinity,
-						 vm->config.vcpus);
+				return error_set(err, -EINVAL, "cpu-affinity '%s': more lists than the %u vCPUs",
+				                 vm->config.cpu_affinity, vm->config.vcpus);
 			set++;
 		}
 		s = end + 1;
 	}
 }
 
-#define STRINGS 7
+#define STRINGS 10
 static void list_strings(struct lull_vm *vm, const char **list[STRINGS])
 {
 	struct lull_config *c = &vm->config;
-	const char **strings[STRINGS] = {&c->kernel,	&c->initrd, &c->cmdline,     &c->irqchip,
-					 &c->halt_poll, &c->serial, &c->cpu_affinity};
+	const char **strings[STRINGS] = {&c->kernel, &c->initrd,       &c->cmdline,   &c->irqchip,   &c->halt_poll,
+	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget};
 	memcpy(list, strings, sizeof(strings));
 }
 
@@ -246,7 +249,8 @@ static int copy_string(const char **s, struct lull_error *err)
 	return *s ? 0 : error_set(err, -ENOMEM, "configuration: out of memory");
 }
 
-/* Own copies, so that the caller's may go; pointers that cannot be copied are cleared so that vm_destroy() may free all. */
+/* Own copies, so that the caller's may go; pointers that cannot be copied are cleared so that vm_destroy() may free
+ * all. */
 static int copy_config(struct lull_vm *vm, const struct lull_config *config, struct lull_error *err)
 {
 	vm->config = *config;
@@ -277,6 +281,18 @@ static int open_images(struct lull_vm *vm, struct lull_error *err)
 	return vm->config.initrd ? image_open(&vm->initrd, "initrd", vm->config.initrd, err) : 0;
 }
 
+int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_config *out, struct lull_error *err)
+{
+	const struct halt_words words = {
+		.policy = policy,
+		.wait = vm->config.poll_wait,
+		.power = vm->config.powersave,
+		.budget = vm->config.poll_budget,
+		.max_pollers = vm->config.max_pollers,
+	};
+	return halt_parse(out, &words, err);
+}
+
 static int check_config(struct lull_vm *vm, struct lull_error *err)
 {
 	const char *chip = vm->config.irqchip ? vm->config.irqchip : "user";
@@ -287,11 +303,17 @@ static int check_config(struct lull_vm *vm, struct lull_error *err)
 	else
 		return error_set(err, -EINVAL, "irqchip '%s': not known; use user or kernel", chip);
 	if (vm->config.vcpus < 1 || vm->config.vcpus > vm->kvm.max_vcpus)
-		return error_set(err, -EINVAL, "cpus: %u asked for; 1 to %u can be had here", vm->config.vcpus, vm->kvm.max_vcpus);
+		return error_set(err, -EINVAL, "cpus: %u asked for; 1 to %u can be had here", vm->config.vcpus,
+		                 vm->kvm.max_vcpus);
 	vm->x2apic = !(vm->config.flags & LULL_NO_X2APIC);
 	vm->tsc_deadline = !(vm->config.flags & LULL_NO_TSC_DEADLINE);
-	int ret = halt_parse(&vm->halt, vm->config.halt_poll, err);
-	return ret < 0 ? ret : parse_affinity(vm, err);
+	struct halt_config halt;
+	int ret = vm_halt_config(vm, vm->config.halt_poll, &halt, err);
+	if (ret < 0)
+		return ret;
+	halt_shared_set(&vm->halt, &halt);
+	budget_init(&vm->halt.vm_budget, halt.vm_budget_percent);
+	return parse_affinity(vm, err);
 }
 
 static int open_events(struct lull_vm *vm, struct lull_error *err)
@@ -348,6 +370,7 @@ struct lull_vm *vm_create(const struct lull_config *config, struct lull_error *e
 	vm->kernel.fd = vm->initrd.fd = vm->mem.fd = -1;
 	vm->event_fd = vm->finished.fd = vm->dead_timer.fd = vm->loop.epoll_fd = vm->loop.wake_fd = -1;
 	pthread_mutex_init(&vm->lock, NULL);
+	halt_shared_init(&vm->halt);
 	pthread_condattr_t attr;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -394,5 +417,6 @@ void vm_destroy(struct lull_vm *vm)
 		free((void *)(uintptr_t)*strings[i]);
 	pthread_cond_destroy(&vm->changed);
 	pthread_mutex_destroy(&vm->lock);
+	halt_shared_fini(&vm->halt);
 	free(vm);
 }

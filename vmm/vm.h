@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * vm.h - one VM's life. It owns everything: what faces the host (memory, serial, images) for its whole life, and what faces
- * the guest (KVM's VM, interrupt controllers, devices, vCPUs) from boot to reset.
+ * vm.h - one VM's life. It owns everything: what faces the host (memory, serial, images) for its whole life, and what
+ * faces the guest (KVM's VM, interrupt controllers, devices, vCPUs) from boot to reset.
  *
- * Threads: the caller's, one per vCPU, and one I/O thread, which runs the event loop and supervises: it joins the vCPUs when
- * they have ended, and then boots the machine again or declares the end.
+ * Threads: the caller's, one per vCPU, and one I/O thread, which runs the event loop and supervises: it joins the vCPUs
+ * when they have ended, and then boots the machine again or declares the end.
  */
 #ifndef LULL_VM_H
 #define LULL_VM_H
 
 #include "chardev.h"
-#include "guest_cpuid.h"
 #include "event_loop.h"
+#include "guest_cpuid.h"
 #include "guest_mem.h"
 #include "halt.h"
 #include "image.h"
@@ -48,7 +48,7 @@ struct lull_vm {
 	struct lull_config config; /* strings are ours */
 	struct log log;
 	const struct irqchip_ops *chip_ops;
-	struct halt_config halt;
+	struct halt_shared halt; /* any thread */
 	cpu_set_t *affinity;
 	unsigned affinity_count;
 	struct guest_mem mem;
@@ -72,8 +72,8 @@ struct lull_vm {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	enum vm_state state;
-	bool ending;        /* exit holds the reason */
-	bool stop_wanted;   /* lull_vm_stop(): no restart any more */
+	bool ending;      /* exit holds the reason */
+	bool stop_wanted; /* lull_vm_stop(): no restart any more */
 	bool paused;
 	unsigned parked;
 	struct lull_exit exit;
@@ -84,13 +84,13 @@ struct lull_vm {
 
 	int event_fd;
 	struct event_loop loop;
-	struct event_source finished; /* eventfd: the last vCPU thread finished */
+	struct event_source finished;   /* eventfd: the last vCPU thread finished */
 	struct event_source dead_timer; /* timerfd: see vm_dead.c */
 	/* kernel backend: */
-	atomic_bool watching;       /* the timer is armed, or about to be */
-	atomic_uint activity;       /* interrupts that went in */
+	atomic_bool watching;                 /* the timer is armed, or about to be */
+	atomic_uint activity;                 /* interrupts that went in */
 	unsigned asked_activity, dead_rounds; /* I/O thread */
-	uint64_t *cpu_ns;           /* kernel backend: CPU time of each vCPU thread at the last look */
+	uint64_t *cpu_ns;                     /* kernel backend: CPU time of each vCPU thread at the last look */
 	pthread_t io_thread;
 	bool io_started;
 };
@@ -104,6 +104,9 @@ void vm_end(struct lull_vm *vm, enum lull_exit_reason reason, uint32_t code, uns
 int vm_pause(struct lull_vm *vm);
 int vm_resume(struct lull_vm *vm);
 int vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err);
+
+/* The engine's configuration with another policy than the one the VM was made with (NULL: none). */
+int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_config *out, struct lull_error *err);
 
 /* ---- vm_build.c: from boot to reset ---- */
 int vm_build(struct lull_vm *vm, struct lull_error *err);

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * contention.c - signs that a poller is in somebody's way: a gap in its own time, its own wait for a CPU (run_delay, second
+ * field of schedstat, Documentation/scheduler/sched-stats.rst), and time that an outer hypervisor took (steal, eighth field of
+ * a cpu line of /proc/stat, in ticks of 10 ms).
+ */
+#include "contention.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TICK_NS 10000000u
+
+void contention_init(struct contention *c, const char *proc)
+{
+	*c = (struct contention){.proc = proc, .cpu = -1};
+}
+
+void contention_gap(struct contention *c, uint64_t now_ns)
+{
+	c->hold_until_ns = now_ns + CONTENTION_HOLD_NS;
+}
+
+/* The beginning of a file, NUL-terminated; its length, 0 when there is none. */
+static size_t read_head(const struct contention *c, const char *file, char *buf, size_t size)
+{
+	char path[128];
+	int n = snprintf(path, sizeof(path), "%s/%s", c->proc, file);
+	int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (fd < 0)
+		return 0;
+	ssize_t got = read(fd, buf, size - 1);
+	close(fd);
+	buf[got > 0 ? got : 0] = 0;
+	return got > 0 ? (size_t)got : 0;
+}
+
+static void look_at_delay(struct contention *c, uint64_t now_ns)
+{
+	char buf[96];
+	unsigned long long ran, delay;
+	uint64_t wall = now_ns - c->delay_at_ns;
+	if (!read_head(c, "thread-self/schedstat", buf, sizeof(buf)) || sscanf(buf, "%llu %llu", &ran, &delay) != 2)
+		return;
+	bool waited = c->delay_at_ns && delay > c->delay_ns && (delay - c->delay_ns) * 1000 >= wall * CONTENTION_LIMIT_PERMILLE;
+	if (waited)
+		c->hold_until_ns = now_ns + CONTENTION_PERIOD_NS;
+	c->delay_ns = delay;
+	c->delay_at_ns = now_ns;
+}
+
+/* Steal of one CPU in ticks; false: not there. */
+static bool read_steal(const struct contention *c, int cpu, uint64_t *ticks)
+{
+	char buf[8192], name[16];
+	if (!read_head(c, "stat", buf, sizeof(buf)))
+		return false;
+	snprintf(name, sizeof(name), "\ncpu%d ", cpu);
+	const char *line = strstr(buf, name);
+	unsigned long long v[8];
+	if (!line || sscanf(line + strlen(name), "%llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4],
+			    &v[5], &v[6], &v[7]) != 8)
+		return false;
+	*ticks = v[7];
+	return true;
+}
+
+static void look_at_steal(struct contention *c, int cpu, uint64_t now_ns)
+{
+	uint64_t ticks, wall = now_ns - c->steal_at_ns;
+	if (!read_steal(c, cpu, &ticks)) {
+		c->steal_permille = 0;
+		ticks = UINT64_MAX; /* whatever comes next is a new start */
+	} else if (c->steal_at_ns && cpu == c->cpu && ticks >= c->steal_ticks) {
+		uint64_t permille = (ticks - c->steal_ticks) * TICK_NS * 1000 / wall;
+		c->steal_permille = (c->steal_permille + (unsigned)(permille > 1000 ? 1000 : permille)) / 2;
+	}
+	c->steal_ticks = ticks;
+	c->cpu = cpu;
+	c->steal_at_ns = now_ns;
+}
+
+bool contention_wanted(struct contention *c, int cpu, uint64_t now_ns)
+{
+	if (now_ns - c->delay_at_ns >= CONTENTION_PERIOD_NS)
+		look_at_delay(c, now_ns);
+	if (now_ns - c->steal_at_ns >= CONTENTION_STEAL_NS)
+		look_at_steal(c, cpu, now_ns);
+	return now_ns < c->hold_until_ns || c->steal_permille >= CONTENTION_LIMIT_PERMILLE;
+}
