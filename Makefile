@@ -12,7 +12,7 @@ say = $(if $(V)$(findstring s,$(firstword -$(MAKEFLAGS))),,@echo "  $(1)	$(2)")
 WARN := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wundef -Wvla -Wwrite-strings -Wcast-qual \
 	-Wpointer-arith -Wimplicit-fallthrough -Wformat=2 -Wno-format-nonliteral $(if $(WERROR),-Werror)
 CLANG_WARN := $(if $(findstring clang,$(CC)),-Wconditional-uninitialized -Wno-gnu-variable-sized-type-not-at-end)
-BASE := -std=gnu11 -O2 -g -ffp-contract=off -fno-strict-aliasing -fno-common -fvisibility=hidden -fstack-protector-strong \
+BASE := -std=gnu11 -O2 -g -ffp-contract=off -fno-strict-aliasing -ffp-contract=off -fno-common -fvisibility=hidden -fstack-protector-strong \
 	-Iinclude -Ivmm -Idevices -D_GNU_SOURCE -DLULL_VERSION='"$(VERSION)"' -pthread -MMD -MP
 CFLAGS ?=
 HOST_FLAGS := $(BASE) $(WARN) $(CLANG_WARN) -fPIC $(CFLAGS) \

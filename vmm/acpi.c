@@ -319,30 +319,30 @@ static int acpi_board(struct acpi_board *board, const struct machine *m, struct 
 	return acpi_dsdt_check(m, err);
 }
 
-int acpi_build(const struct machine *m, void *data, size_t size, struct lull_error *err)
+int acpi_build(const struct machine *m, void *buf, size_t size, struct lull_error *err)
 {
 	static const struct acpi_rsdp room;
 	struct acpi_board board;
-	struct table_buf buf;
+	struct table_buf tables;
 	uint32_t facs, dsdt, fadt, madt, xsdt;
 	int ret = acpi_board(&board, m, err);
 
 	if (ret)
 		return ret;
-	table_buf_init(&buf, data, size);
-	table_buf_add(&buf, &room, sizeof(room));
-	facs = build_facs(&buf);
-	dsdt = build_dsdt(&buf, m);
-	fadt = build_fadt(&buf, &board, facs, dsdt);
-	madt = build_madt(&buf, &board);
-	xsdt = table_begin(&buf, "XSDT", 1);
-	table_buf_u64(&buf, fadt);
-	table_buf_u64(&buf, madt);
-	table_end(&buf, xsdt);
-	build_rsdp(&buf, xsdt);
-	if (buf.overflow)
+	table_buf_init(&tables, buf, size);
+	table_buf_add(&tables, &room, sizeof(room));
+	facs = build_facs(&tables);
+	dsdt = build_dsdt(&tables, m);
+	fadt = build_fadt(&tables, &board, facs, dsdt);
+	madt = build_madt(&tables, &board);
+	xsdt = table_begin(&tables, "XSDT", 1);
+	table_buf_u64(&tables, fadt);
+	table_buf_u64(&tables, madt);
+	table_end(&tables, xsdt);
+	build_rsdp(&tables, xsdt);
+	if (tables.overflow)
 		return error_set(err, -E2BIG, "ACPI: tables for %u vCPUs need more than %zu bytes", m->vcpus, size);
-	return (int)buf.used;
+	return (int)tables.used;
 }
 
 /* A table of at least min bytes at a guest-physical address inside the image. */

@@ -134,7 +134,7 @@ static void time_sleeps(const struct doctor *d)
 static int with_vcpu(const struct doctor *d, struct vcpu *v, struct lull_error *err)
 {
 	const struct cpuid_options opt = {.vcpus = 1, .x2apic = true, .tsc_deadline = true, .pv_eoi = true};
-	bool tsc_deadline, x2apic;
+	bool tsc_deadline = false, x2apic = false;
 	struct kvm_cpuid2 *cpuid = cpuid_make(v->env->kvm, &opt, err);
 	if (!cpuid)
 		return -EIO;
