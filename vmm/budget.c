@@ -9,6 +9,7 @@ void budget_init(struct budget *b, unsigned percent)
 	b->percent = percent;
 	atomic_init(&b->tokens, (int64_t)(BUDGET_WINDOW_NS * percent / 100));
 	atomic_init(&b->last_ns, 0);
+	atomic_init(&b->empty, false);
 }
 
 static void fill(struct budget *b, uint64_t now_ns)
@@ -32,8 +33,12 @@ uint64_t budget_left(struct budget *b, uint64_t now_ns)
 	if (b->percent == UNLIMITED)
 		return UINT64_MAX;
 	fill(b, now_ns);
-	int64_t tokens = atomic_load(&b->tokens);
-	return tokens > 0 ? (uint64_t)tokens : 0;
+	int64_t tokens = atomic_load(&b->tokens), half = (int64_t)(BUDGET_WINDOW_NS * b->percent / 200);
+	if (tokens <= 0)
+		atomic_store(&b->empty, true);
+	else if (tokens >= half)
+		atomic_store(&b->empty, false);
+	return atomic_load(&b->empty) ? 0 : (uint64_t)tokens;
 }
 
 void budget_spend(struct budget *b, uint64_t ns)

@@ -13,10 +13,12 @@ struct budget {
 	unsigned percent;         /* of one CPU's wall time; 0: no limit, nothing is counted */
 	_Atomic int64_t tokens;   /* ns; below 0 after a poll that took longer than it should have */
 	_Atomic uint64_t last_ns; /* when it was filled up last */
+	atomic_bool empty;        /* it ran out, and is not half full again */
 };
 
 void budget_init(struct budget *b, unsigned percent);
-/* What may be spent now, in ns; UINT64_MAX without a limit. */
+/* What may be spent now, in ns; UINT64_MAX without a limit. Once it ran out, nothing until it is half full: many polls cut short
+ * would find nothing, a few whole ones do. */
 uint64_t budget_left(struct budget *b, uint64_t now_ns);
 void budget_spend(struct budget *b, uint64_t ns);
 

@@ -33,7 +33,8 @@ enum mp_state {
 struct user_cpu {
 	struct lapic *apic;
 	enum mp_state mp;
-	bool nmi_pending;
+	bool nmi_pending;    /* to be given to KVM at the next entry */
+	bool nmi_given;      /* KVM may still hold one: it latches an NMI that comes while another is handled */
 	uint64_t pv_eoi;      /* MSR_KVM_PV_EOI_EN */
 	bool pv_eoi_armed;    /* the guest's bit was set before this entry */
 	uint64_t timer_stamp; /* when the timer that fired last was due; 0: reported */
@@ -237,6 +238,7 @@ static void inject(struct vcpu *v, struct user_cpu *c)
 {
 	if (c->nmi_pending) {
 		c->nmi_pending = false;
+		c->nmi_given = true;
 		(void)!ioctl(v->fd, KVM_NMI, 0);
 	}
 	int pending = lapic_pending(c->apic);
@@ -283,10 +285,23 @@ static void user_harvest(struct irqchip *chip, struct vcpu *v)
 		lapic_set_cr8(c->apic, (uint8_t)v->run->cr8);
 }
 
+/* An NMI that KVM latched and that nothing blocks any more ends a halt at once. KVM itself does not look when HLT comes out. */
+static bool kvm_holds_nmi(struct vcpu *v, struct user_cpu *c)
+{
+	struct kvm_vcpu_events events;
+	if (!c->nmi_given || ioctl(v->fd, KVM_GET_VCPU_EVENTS, &events) < 0)
+		return false;
+	c->nmi_given = events.nmi.pending || events.nmi.masked;
+	return events.nmi.pending && !events.nmi.masked;
+}
+
 static void user_halt(struct irqchip *chip, struct vcpu *v)
 {
+	struct user_cpu *c = cpu_of(chip, v);
 	uint64_t stamp;
-	cpu_of(chip, v)->mp = MP_HALTED;
+	if (kvm_holds_nmi(v, c))
+		return;
+	c->mp = MP_HALTED;
 	/* Posts from before this halt did not end it. Their work is seen in IRR all the same. */
 	(void)wake_take(&v->wake, &stamp);
 }
