@@ -4,6 +4,7 @@
 #define LULL_BUDGET_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The bucket holds what this much wall time earns: a burst of polling after a quiet time is bounded by it. */
