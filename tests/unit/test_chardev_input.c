@@ -113,6 +113,7 @@ static void a_file_is_read_to_its_end(void **state)
 	chardev_kick_input(rig->cd);
 	rig_settle(rig);
 	assert_got(rig, "one\ntwo\n");
+	assert_int_equal(rig->cd->in.src.fd, -1);
 	chardev_kick_input(rig->cd);
 	assert_int_equal(rig_settle(rig), 0);
 	fclose(file);

@@ -124,6 +124,25 @@ static void a_client_that_left_unseen_gives_way(void **state)
 	close(second);
 }
 
+static void output_to_a_client_that_left_unseen_is_kept_for_the_next(void **state)
+{
+	struct rig *rig = *state;
+	rig_open(rig, socket_spec(rig));
+	rig->room = 1;
+	int first = client(rig);
+	assert_int_equal(write(first, "abc", 3), 3);
+	rig_settle(rig);
+	close(first);
+	rig_write(rig, "for the next");
+	rig_settle(rig);
+	assert_int_equal(rig_settle(rig), 0);
+	int second = client(rig);
+	rig_settle(rig);
+	assert_reads(second, "for the next");
+	assert_int_equal(rig->warnings, 0);
+	close(second);
+}
+
 static void a_client_that_does_not_read_stops_nobody(void **state)
 {
 	struct rig *rig = *state;
@@ -255,6 +274,7 @@ int main(void)
 		WITH_RIG(second_client_is_refused),
 		WITH_RIG(a_client_can_come_back),
 		WITH_RIG(a_client_that_left_unseen_gives_way),
+		WITH_RIG(output_to_a_client_that_left_unseen_is_kept_for_the_next),
 		WITH_RIG(a_client_that_does_not_read_stops_nobody),
 		WITH_RIG(stale_socket_is_replaced),
 		WITH_RIG(live_socket_is_refused_and_named),

@@ -203,10 +203,14 @@ static void only_enabled_causes_count(void **state)
 	out(MCR, 0x10);
 	assert_int_equal(in(IIR), 0xc1);
 	assert_int_equal(wire.changes, 0);
+	for (unsigned i = 0; i < 20; i++)
+		out(DATA, 'x'); /* overrun */
 	out(IER, 0x08);
 	assert_int_equal(in(IIR), 0xc0);
 	out(IER, 0x01);
 	assert_int_equal(in(IIR), 0xc4);
+	out(IER, 0x05);
+	assert_int_equal(in(IIR), 0xc6);
 }
 
 /* --------------------------------------------------------------------------------- loopback */
@@ -244,6 +248,9 @@ static void line_changes_are_noted_once(void **state)
 	out(MCR, 0x12);
 	out(MCR, 0x10);
 	assert_int_equal(in(MSR), 0x01); /* forth and back is a change too */
+	out(MCR, 0x12);
+	out(MCR, 0x13);
+	assert_int_equal(in(MSR), 0x33); /* and they add up */
 }
 
 int main(void)
