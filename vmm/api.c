@@ -267,7 +267,7 @@ int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu
 
 int lull_vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err)
 {
-	struct lull_device full;
+	struct lull_device full = {0};
 	int ret = import(&full, sizeof(full), device, device->size, "device", err);
 	if (ret < 0)
 		return ret;
@@ -314,7 +314,7 @@ extern const uint8_t lull_demo_start[], lull_demo_end[];
 
 const void *lull_demo_image(size_t *bytes)
 {
-	*bytes = (size_t)(lull_demo_end - lull_demo_start);
+	*bytes = (uintptr_t)lull_demo_end - (uintptr_t)lull_demo_start;
 	return lull_demo_start;
 }
 

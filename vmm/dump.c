@@ -57,7 +57,7 @@ static int dump_acpi(const struct machine *m, const char *signature, void **data
 		                 "dump: no ACPI table '%s'; use acpi, fdt, e820, cpuid, machine, or FACP, FACS, APIC, "
 		                 "DSDT, XSDT",
 		                 signature);
-	if (used < 0) {
+	if (used < 0 || !table) {
 		free(buf);
 		return used;
 	}
