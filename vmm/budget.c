@@ -34,15 +34,15 @@ uint64_t budget_left(struct budget *b, uint64_t now_ns)
 		return UINT64_MAX;
 	fill(b, now_ns);
 	int64_t tokens = atomic_load(&b->tokens), half = (int64_t)(BUDGET_WINDOW_NS * b->percent / 200);
-	if (tokens <= 0)
-		atomic_store(&b->empty, true);
-	else if (tokens >= half)
+	if (tokens >= half)
 		atomic_store(&b->empty, false);
-	return atomic_load(&b->empty) ? 0 : (uint64_t)tokens;
+	return atomic_load(&b->empty) || tokens <= 0 ? 0 : (uint64_t)tokens;
 }
 
 void budget_spend(struct budget *b, uint64_t ns)
 {
-	if (b->percent != UNLIMITED)
-		atomic_fetch_sub(&b->tokens, (int64_t)ns);
+	if (b->percent == UNLIMITED)
+		return;
+	if (atomic_fetch_sub(&b->tokens, (int64_t)ns) <= (int64_t)ns)
+		atomic_store(&b->empty, true);
 }
