@@ -23,7 +23,7 @@ apt_update_once() {
 
 install_tools() {
 	local missing="" pair
-	for pair in qemu-system-x86_64=qemu-system-x86 cpio=cpio xz=xz-utils modinfo=kmod cc=gcc; do
+	for pair in cpio=cpio xz=xz-utils modinfo=kmod cc=gcc; do
 		PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%=*}" >/dev/null || missing+=" ${pair#*=}"
 	done
 	busybox_static || missing+=" busybox-static"
@@ -135,28 +135,69 @@ make_host() {
 	rm -rf "$tree"
 }
 
-# QEMU with its libraries and the firmware of the microvm machine: the yardstick.
+# QEMU 10 from backports, unpacked here and not installed: QEMU 7.2 loses a race when one CPU patches
+# code that another CPU's thread is translating (see README.md). Leaves $out/qemu-system, a wrapper.
+fetch_qemu() {
+	[ -e "$out/qemu-system" ] && return
+	local dir=$out/apt mirror tree=$out/qemu lib names
+	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	mirror=$(apt-cache policy | awk '$3 == "bookworm/main" { print $2; exit }')
+	if [ -z "$mirror" ]; then
+		apt_update_once
+		mirror=$(apt-cache policy | awk '$3 == "bookworm/main" { print $2; exit }')
+	fi
+	[ -n "$mirror" ] || die "no bookworm/main among the apt sources"
+	[ -e $keyring ] && keyring="[signed-by=$keyring]" || keyring=''
+
+	rm -rf "$dir" "$tree" && mkdir -p "$dir"/{lists/partial,cache/archives/partial,deb} "$tree"
+	printf 'deb %s %s %s main\n' "$keyring" "$mirror" bookworm "$keyring" "$mirror" bookworm-backports >"$dir/sources.list"
+	local apt="-o Dir::Etc::sourcelist=$dir/sources.list -o Dir::Etc::sourceparts=- -o Dir::State::lists=$dir/lists
+		-o Dir::Cache=$dir/cache -o APT::Sandbox::User=root -o Debug::NoLocking=1 -qq"
+	echo "prepare: fetching QEMU from bookworm-backports into ${tree#"$root/"}"
+	# shellcheck disable=SC2086 # lists of words
+	{
+		apt-get $apt update || die "apt-get update of bookworm-backports failed"
+		names=$(apt-get $apt -s -t bookworm-backports --no-install-recommends install qemu-system-x86 |
+			awk '$1 == "Inst" && $2 !~ /^(qemu-system-gui|qemu-system-modules-|qemu-block-extra|qemu-utils)/ { print $2 }')
+		[ -n "$names" ] || die "qemu-system-x86: nothing to fetch from bookworm-backports"
+		(cd "$dir/deb" && apt-get $apt -t bookworm-backports download $names) || die "download of QEMU failed"
+	}
+	for lib in "$dir"/deb/*.deb; do dpkg -x "$lib" "$tree"; done
+	rm -rf "$dir"
+
+	lib=$tree/usr/lib/x86_64-linux-gnu
+	cat >"$out/qemu-system.tmp" <<-END
+		#!/bin/sh
+		export LD_LIBRARY_PATH=$lib:$lib/pulseaudio:$tree/lib/x86_64-linux-gnu
+		exec $tree/usr/bin/qemu-system-x86_64 -L $tree/usr/share/qemu -L $tree/usr/share/seabios "\$@"
+	END
+	chmod 755 "$out/qemu-system.tmp"
+	"$out/qemu-system.tmp" --version >/dev/null || die "the QEMU in $tree does not run"
+	mv "$out/qemu-system.tmp" "$out/qemu-system"
+}
+
+# The same QEMU for the inside of the emulated host, with its libraries and the firmware of the
+# microvm machine: the yardstick.
 make_qemu() {
-	local qemu tree=$out/tree.qemu file version
-	qemu=$(command -v qemu-system-x86_64)
-	version=$("$qemu" --version | head -n 1)
-	[ -e "$out/qemu.cpio" ] && [ "$(cat "$out/qemu.version" 2>/dev/null)" = "$version" ] && return
+	local qemu=$out/qemu/usr/bin/qemu-system-x86_64 tree=$out/tree.qemu file libs
+	[ "$out/qemu.cpio" -nt "$out/qemu-system" ] && return
 	rm -rf "$tree" && mkdir -p "$tree/usr/bin"
 	cp "$qemu" "$tree/usr/bin/"
-	for file in $(ldd "$qemu" | grep -o '/[^ ]*') \
-		/usr/share/seabios/bios-microvm.bin /usr/share/qemu/{bios-microvm.bin,qboot.rom,linuxboot_dma.bin,kvmvapic.bin,pvh.bin}; do
+	libs=$(sed -n "s/^export LD_LIBRARY_PATH=//p" "$out/qemu-system")
+	for file in $(LD_LIBRARY_PATH=$libs ldd "$qemu" | grep -o "/[^ ]*") \
+		"$out/qemu"/usr/share/{seabios,qemu}/{bios-microvm.bin,qboot.rom,linuxboot_dma.bin,kvmvapic.bin,pvh.bin}; do
 		[ -e "$file" ] || continue
-		mkdir -p "$tree$(dirname "$file")"
-		cp -L "$file" "$tree$file"
+		mkdir -p "$tree$(dirname "${file#"$out/qemu"}")"
+		cp -L "$file" "$tree${file#"$out/qemu"}"
 	done
 	pack "$tree" "$out/qemu.cpio"
 	rm -rf "$tree"
-	echo "$version" >"$out/qemu.version"
+	"$out/qemu-system" --version | head -n 1 >"$out/qemu.version"
 }
 
 case ${1:-} in
 '') ;;
---refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out"/*.cpio "$out/baseline" ;;
+--refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out"/*.cpio "$out/qemu-system" "$out/baseline" ;;
 *) die "usage: prepare.sh [--refresh]" ;;
 esac
 
@@ -165,6 +206,7 @@ install_tools
 for pair in $kernels; do
 	fetch_kernel "${pair%%=*}" "${pair#*=}"
 done
+fetch_qemu
 make_guest
 make_host
 make_qemu

@@ -241,12 +241,12 @@ host_cpu=EPYC,+svm,+npt,-xsave,-avx,-avx2,-fma,-f16c
 
 start_host() {
 	: >"$work/data"; : >"$work/console"; : >"$work/reset"
-	nice -n "$priority" qemu-system-x86_64 -M q35 -accel "tcg,thread=$thread" -cpu "$host_cpu" -m 3072 -smp "$host_cpus" \
+	nice -n "$priority" "$build/qemu-system" -M q35 -accel "tcg,thread=$thread" -cpu "$host_cpu" -m 3072 -smp "$host_cpus" \
 		-display none -no-reboot -nodefaults -no-user-config -d cpu_reset -D "$work/reset" \
 		-chardev "file,id=console,path=$work/console" -serial chardev:console \
 		-chardev "file,id=data,path=$work/data" -serial chardev:data \
 		-kernel "$build/vmlinuz-$host_kernel" -initrd "$work/initrd" \
-		-append "console=ttyS0 reboot=t panic=-1 quiet mitigations=off" </dev/null >"$work/qemu.out" 2>&1 &
+		-append "console=ttyS0 reboot=t panic=-1 quiet mitigations=off tsc=reliable nowatchdog" </dev/null >"$work/qemu.out" 2>&1 &
 	host_pid=$!
 }
 
