@@ -3,8 +3,9 @@
  * irqchip_user.c - the backend in which lull owns the local APICs: what a vCPU thread does for its own APIC before it
  * enters the guest and after it left. The registers are devices/lapic.c; here is the meeting with KVM.
  *
- * KVM_INTERRUPT queues one vector without asking, so it is called only when the last exit said the guest can take one,
- * and once per entry. What is not injected stays in IRR, and an interrupt window is asked for.
+ * KVM queues one vector without asking, so it is given one only when the last exit said the guest can take it, and once
+ * per entry. What is not injected stays in IRR, and an interrupt window is asked for. Where KVM has it, the vector goes
+ * through the event state of the run page (KVM_SYNC_X86_EVENTS) and costs no system call.
  */
 #include "irqchip.h"
 
@@ -127,6 +128,9 @@ static int user_vcpu_init(struct irqchip *chip, struct vcpu *v, struct lull_erro
 	c->apic = lapics_get(user(chip)->lapics, v->index);
 	c->mp = v->index == 0 ? MP_RUNNABLE : MP_WAIT_SIPI;
 	lapic_set_tsc_offset(c->apic, v->tsc_offset);
+	v->syncs_events = kvm_check(v->env->kvm, KVM_CAP_SYNC_REGS) & KVM_SYNC_X86_EVENTS;
+	if (v->syncs_events)
+		v->run->kvm_valid_regs = KVM_SYNC_X86_EVENTS;
 	v->reset_sregs.apic_base = lapic_base(c->apic);
 	return 0;
 }
@@ -234,21 +238,47 @@ static void leave_halt(struct vcpu *v, struct user_cpu *c)
 	halt_end(&v->halt, cause, cause == WAKE_TIMER ? c->timer_stamp : stamp);
 }
 
+/* The event state as KVM left it at the last exit, about to be given back changed. */
+static struct kvm_vcpu_events *change_events(struct vcpu *v)
+{
+	struct kvm_vcpu_events *events = &v->run->s.regs.events;
+	events->flags = KVM_VCPUEVENT_VALID_NMI_PENDING | KVM_VCPUEVENT_VALID_SHADOW;
+	v->run->kvm_dirty_regs |= KVM_SYNC_X86_EVENTS;
+	return events;
+}
+
+static void give_nmi(struct vcpu *v, struct user_cpu *c)
+{
+	c->nmi_pending = false;
+	c->nmi_given = true;
+	if (!v->syncs_events)
+		(void)!ioctl(v->fd, KVM_NMI, 0);
+	else
+		change_events(v)->nmi.pending = 1;
+}
+
+static void give_interrupt(struct vcpu *v, uint8_t vector)
+{
+	const struct kvm_interrupt irq = {.irq = vector};
+	v->injected = true;
+	stat_add(&v->count.irqs_injected, 1);
+	if (v->syncs_events) {
+		struct kvm_vcpu_events *events = change_events(v);
+		events->interrupt.injected = 1;
+		events->interrupt.nr = vector;
+		events->interrupt.soft = 0;
+	} else if (ioctl(v->fd, KVM_INTERRUPT, &irq) < 0) {
+		vcpu_end(v, LULL_EXIT_KVM_ERROR, vector, "vcpu %u: KVM_INTERRUPT %u: %s", v->index, vector, strerror(errno));
+	}
+}
+
 static void inject(struct vcpu *v, struct user_cpu *c)
 {
-	if (c->nmi_pending) {
-		c->nmi_pending = false;
-		c->nmi_given = true;
-		(void)!ioctl(v->fd, KVM_NMI, 0);
-	}
+	if (c->nmi_pending)
+		give_nmi(v, c);
 	int pending = lapic_pending(c->apic);
 	if (pending >= 0 && !v->injected && v->run->ready_for_interrupt_injection && v->run->if_flag) {
-		struct kvm_interrupt irq = {.irq = (uint32_t)lapic_ack(c->apic)};
-		v->injected = true;
-		stat_add(&v->count.irqs_injected, 1);
-		if (ioctl(v->fd, KVM_INTERRUPT, &irq) < 0)
-			vcpu_end(v, LULL_EXIT_KVM_ERROR, irq.irq, "vcpu %u: KVM_INTERRUPT %u: %s", v->index, irq.irq,
-			         strerror(errno));
+		give_interrupt(v, (uint8_t)lapic_ack(c->apic));
 		pending = lapic_pending(c->apic);
 	}
 	v->run->request_interrupt_window = pending >= 0;
@@ -289,7 +319,11 @@ static void user_harvest(struct irqchip *chip, struct vcpu *v)
 static bool kvm_holds_nmi(struct vcpu *v, struct user_cpu *c)
 {
 	struct kvm_vcpu_events events;
-	if (!c->nmi_given || ioctl(v->fd, KVM_GET_VCPU_EVENTS, &events) < 0)
+	if (!c->nmi_given)
+		return false;
+	if (v->syncs_events)
+		events = v->run->s.regs.events;
+	else if (ioctl(v->fd, KVM_GET_VCPU_EVENTS, &events) < 0)
 		return false;
 	c->nmi_given = events.nmi.pending || events.nmi.masked;
 	return events.nmi.pending && !events.nmi.masked;

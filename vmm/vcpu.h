@@ -74,6 +74,7 @@ struct vcpu {
 	struct halt halt;
 	int64_t tsc_offset;      /* guest TSC = host TSC + this; constant after set-up */
 	bool dead;               /* what env->dead() was told last */
+	bool syncs_events;       /* user backend: the run page carries KVM's event state */
 	bool injected;           /* an interrupt was queued since KVM_RUN returned last */
 	bool has_timer;          /* timer was created */
 	int timer;               /* kernel timer id: kicks this thread out of the guest */

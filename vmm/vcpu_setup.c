@@ -181,6 +181,9 @@ int vcpu_setup_init(struct vcpu *v)
 	if (ioctl(v->fd, KVM_SET_DEBUGREGS, &debug) < 0)
 		return -errno;
 	v->injected = false;
+	/* What the run page has of them is history, too. */
+	memset(&v->run->s.regs.events, 0, sizeof(v->run->s.regs.events));
+	v->run->kvm_dirty_regs = 0;
 	return 0;
 }
 
