@@ -54,6 +54,7 @@ enum lull_flag {
 	LULL_NO_X2APIC = 1u << 5,        /* hide x2APIC from the guest */
 	LULL_NO_TSC_DEADLINE = 1u << 6,  /* hide the TSC-deadline timer from the guest */
 	LULL_NO_PV_EOI = 1u << 7,        /* hide PV EOI from the guest */
+	LULL_NO_RNG = 1u << 8,           /* no virtio entropy device */
 };
 
 struct lull_config {
@@ -81,6 +82,10 @@ struct lull_config {
 	const char *poll_wait;         /* "auto" (NULL), "pause", "umwait" or "mwaitx" */
 	const char *powersave;         /* "ignore", "strict" or "smart" (NULL): what cpufreq's word counts for */
 	const char *poll_budget;       /* "PERCENT[,vm=PERCENT]" of wall time for polling; NULL: no limit */
+	/* Disks, first to last: "path=FILE[,ro][,direct][,serial=TEXT][,queues=N][,engine=sync|io_uring][,rate=BYTES]
+	   [,iops=N]", see lull(1). Files stay open and locked for the life of the VM. */
+	const char *const *disks;
+	uint32_t disk_count;
 };
 
 struct lull_vm;
@@ -146,6 +151,7 @@ enum lull_wake_source {
 	LULL_WAKE_NMI,
 	LULL_WAKE_INIT,    /* INIT or SIPI */
 	LULL_WAKE_REQUEST, /* stop, pause, reset: not an event of the guest's */
+	LULL_WAKE_INLINE,  /* a disk request that the polling vCPU completed itself */
 	LULL_WAKE_SOURCES
 };
 

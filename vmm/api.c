@@ -248,7 +248,7 @@ static void read_vcpu(const struct vcpu *v, struct lull_vcpu_stats *s)
 _Static_assert((int)HALT_REFUSALS == (int)LULL_REFUSALS && (int)HALT_REFUSED_POLLERS == (int)LULL_REFUSED_POLLERS &&
                        HALT_BUCKETS == LULL_HIST_BUCKETS,
                "enum halt_refusal and enum lull_refusal name the same reasons in the same order");
-_Static_assert((int)WAKE_CAUSES == (int)LULL_WAKE_SOURCES && (int)WAKE_INIT == (int)LULL_WAKE_INIT,
+_Static_assert((int)WAKE_CAUSES == (int)LULL_WAKE_SOURCES && (int)WAKE_INLINE == (int)LULL_WAKE_INLINE,
                "enum wake_cause and enum lull_wake_source name the same sources in the same order");
 
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)

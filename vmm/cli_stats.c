@@ -7,7 +7,7 @@
 
 static const char *const source_names[LULL_WAKE_SOURCES] = {
 	[LULL_WAKE_TIMER] = "timer", [LULL_WAKE_IPI] = "ipi",   [LULL_WAKE_DEVICE] = "device",
-	[LULL_WAKE_NMI] = "nmi",     [LULL_WAKE_INIT] = "init", [LULL_WAKE_REQUEST] = "request",
+	[LULL_WAKE_NMI] = "nmi",     [LULL_WAKE_INIT] = "init", [LULL_WAKE_REQUEST] = "request", [LULL_WAKE_INLINE] = "io-inline",
 };
 
 static void add_wake(struct lull_wake_stats *sum, const struct lull_wake_stats *more)

@@ -80,11 +80,13 @@ static void take_up_config(struct halt *h)
 	policy_init(&h->spec, h->state, NULL);
 }
 
-void halt_init(struct halt *h, struct halt_shared *shared, struct wake *wake, uint64_t tsc_khz)
+void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hooks *hooks, struct wake *wake,
+               uint64_t tsc_khz)
 {
 	memset(h, 0, sizeof(*h));
 	h->wake = wake;
 	h->shared = shared;
+	h->hooks = hooks;
 	h->tsc_khz = tsc_khz;
 	h->guest_allows = true;
 	take_up_config(h);
@@ -158,7 +160,7 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 		take_up_config(h);
 	uint64_t now = clock_tsc();
 	h->halted = true;
-	h->disturbed = h->polled_now = false;
+	h->disturbed = h->polled_now = h->inline_io = false;
 	h->phase = HALT_POLL;
 	h->start_tsc = h->last_turn_tsc = now;
 	h->slept_ns = 0;
@@ -168,6 +170,7 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 		.timer_ns = deadline_tsc == WAKE_NEVER ? POLICY_NEVER : deadline_tsc > now ? to_ns(h, deadline_tsc - now) : 0,
 		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
 	};
+	hint.io = poll_hooks_in_flight(h->hooks) > 0;
 	hint.may_poll = may_poll(h, hint.now_ns);
 	h->sample.may_poll = hint.may_poll;
 	h->spec.policy->plan(h->state, &hint, &h->plan);
@@ -193,8 +196,10 @@ enum outcome {
 	OVER,
 };
 
-/* Looks at least once before it waits, like KVM. */
-static enum outcome look_until(struct halt *h, uint32_t ticket, uint64_t until_tsc, uint64_t deadline_tsc)
+/* Looks at least once before it waits, like KVM. hooks: or NULL. What a hook completes is announced as any interrupt is, so the
+ * next turn sees it if it was for this vCPU. */
+static enum outcome look_until(struct halt *h, const struct poll_hooks *hooks, uint32_t ticket, uint64_t until_tsc,
+                               uint64_t deadline_tsc)
 {
 	const uint64_t gap_tsc = clock_ns_to_tsc(CONTENTION_GAP_NS, h->tsc_khz);
 	uint64_t limit = until_tsc < deadline_tsc ? until_tsc : deadline_tsc, now = clock_tsc();
@@ -206,7 +211,12 @@ static enum outcome look_until(struct halt *h, uint32_t ticket, uint64_t until_t
 		if (now >= until_tsc)
 			return OVER;
 		h->last_turn_tsc = now;
-		cpu_wait(h->wait, &h->wake->word, ticket, limit);
+		if (hooks && poll_hooks_poll(hooks)) {
+			h->inline_io = true;
+			continue;
+		}
+		/* Completions are written elsewhere than the word a light sleep would watch. */
+		cpu_wait(hooks ? CPU_WAIT_PAUSE : h->wait, &h->wake->word, ticket, limit);
 		uint64_t then = now;
 		now = clock_tsc();
 		if (now - then > gap_tsc) {
@@ -224,7 +234,12 @@ static enum outcome poll(struct halt *h, uint32_t ticket, uint64_t until_tsc, ui
 	uint64_t start = clock_tsc();
 	if (start >= until_tsc || !take_poller_slot(h))
 		return OVER;
-	enum outcome outcome = look_until(h, ticket, until_tsc, deadline_tsc);
+	const struct poll_hooks *hooks = poll_hooks_in_flight(h->hooks) ? h->hooks : NULL;
+	if (hooks)
+		poll_hooks_enter(hooks);
+	enum outcome outcome = look_until(h, hooks, ticket, until_tsc, deadline_tsc);
+	if (hooks && poll_hooks_leave(hooks))
+		h->inline_io = true;
 	atomic_fetch_sub_explicit(&pollers, 1, memory_order_relaxed);
 	uint64_t ns = to_ns(h, clock_tsc() - start);
 	*spent_ns += ns;
@@ -307,7 +322,7 @@ void halt_wait(struct halt *h, uint32_t ticket, uint64_t deadline_tsc)
 static void count_end(struct halt *h, enum wake_cause cause, uint64_t latency_ns)
 {
 	struct halt_stats *s = &h->stats;
-	struct halt_wake_stats *w = &s->sources[cause];
+	struct halt_wake_stats *w = &s->sources[cause == WAKE_DEVICE && h->inline_io ? WAKE_INLINE : cause];
 	stat_add(&w->wakes, 1);
 	stat_add(h->polled_now ? &w->polled : &w->slept, 1);
 	stat_add(&w->latency_ns, latency_ns);

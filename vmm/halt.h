@@ -12,6 +12,7 @@
 #include "contention.h"
 #include "cpu_wait.h"
 #include "policy.h"
+#include "poll_hook.h"
 #include "power.h"
 #include "stats.h"
 #include "wake.h"
@@ -81,6 +82,7 @@ enum halt_phase {
 struct halt {
 	struct wake *wake;
 	struct halt_shared *shared;
+	const struct poll_hooks *hooks; /* devices whose completions a polling vCPU takes itself */
 	uint64_t tsc_khz;
 	unsigned generation;
 	enum cpu_wait wait;
@@ -93,6 +95,7 @@ struct halt {
 	unsigned max_pollers;
 
 	bool halted;      /* between halt_wait() and halt_end() */
+	bool inline_io;   /* a hook completed something during this halt */
 	bool disturbed;   /* a request came in between: this halt teaches nothing */
 	bool polled_now;  /* the last wait ended while polling */
 	bool hit_first;   /* KVM's halt_ns of a hit is the time of the turn before */
@@ -120,7 +123,8 @@ void halt_shared_fini(struct halt_shared *s);
 /* Live: each vCPU takes it up at its next halt. */
 void halt_shared_set(struct halt_shared *s, const struct halt_config *config);
 
-void halt_init(struct halt *h, struct halt_shared *shared, struct wake *wake, uint64_t tsc_khz);
+void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hooks *hooks, struct wake *wake,
+               uint64_t tsc_khz);
 
 /* The ticket was taken before work was looked for, and there was none. Returns after a post, at the deadline (host TSC,
  * WAKE_NEVER: none), or early: the caller looks again. */

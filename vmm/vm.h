@@ -49,11 +49,14 @@ struct lull_vm {
 	struct log log;
 	const struct irqchip_ops *chip_ops;
 	struct halt_shared halt; /* any thread */
+	struct poll_hooks poll_hooks; /* filled when the machine is built */
 	cpu_set_t *affinity;
 	unsigned affinity_count;
 	struct guest_mem mem;
 	struct image kernel, initrd;
 	struct chardev *chardev;
+	struct disk_file *disks[MACHINE_VIRTIO_SLOTS];
+	unsigned disk_count;
 	struct vm_device devices[VM_DEVICES_MAX];
 	unsigned device_count;
 
@@ -112,6 +115,10 @@ int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_con
 int vm_build(struct lull_vm *vm, struct lull_error *err);
 void vm_unbuild(struct lull_vm *vm);
 int vm_start_vcpus(struct lull_vm *vm, struct lull_error *err);
+
+/* ---- vm_hosts.c: what faces the host ---- */
+int vm_hosts_open(struct lull_vm *vm, struct lull_error *err);
+void vm_hosts_close(struct lull_vm *vm);
 
 /* ---- vm_dead.c: when no vCPU can ever run again ---- */
 int vm_dead_init(struct lull_vm *vm, struct lull_error *err);

@@ -103,7 +103,7 @@ static int make_vcpu(struct lull_vm *vm, unsigned index, const struct kvm_cpuid2
 	ret = vcpu_setup_cpuid(v, cpuid, err);
 	if (ret < 0)
 		return ret;
-	halt_init(&v->halt, &vm->halt, &v->wake, vm->env.tsc_khz);
+	halt_init(&v->halt, &vm->halt, &vm->poll_hooks, &v->wake, vm->env.tsc_khz);
 	return vm->chip_ops->vcpu_init(vm->chip, v, err);
 }
 
@@ -206,6 +206,16 @@ static int make_board(struct lull_vm *vm, struct lull_error *err)
 	const struct board_sink sink = {.request = on_board, .ctx = vm};
 	int ret = mainboard_init(&vm->board, vm->config.vcpus, vm->config.ram_bytes, vm->chip, vm->chardev, &sink,
 	                         &vm->log, err);
+	const struct mainboard_hosts hosts = {
+		.mem = &vm->mem,
+		.loop = &vm->loop,
+		.log = &vm->log,
+		.disks = vm->disks,
+		.disk_count = vm->disk_count,
+		.rng = !(vm->config.flags & LULL_NO_RNG),
+	};
+	if (ret == 0)
+		ret = mainboard_plug_virtio(&vm->board, &hosts, vm->chip, err);
 	for (unsigned i = 0; i < vm->device_count && ret == 0; i++)
 		ret = plug(vm, &vm->devices[i], err);
 	vm->board.machine.tsc_khz = vm->env.tsc_khz;

@@ -85,11 +85,11 @@ int cpu_wait_parse(enum cpu_wait *kind, const char *w, struct lull_error *err)
 
 int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
 {
-	sleeps++;
 	slept_until = deadline_ns;
 	run_posts(fake_now);
 	if (wake_posted(w, ticket))
 		return 0;
+	sleeps++;
 	if (signal_next) {
 		signal_next = false;
 		return -EINTR;
@@ -140,6 +140,44 @@ static const struct policy scripted = {
 	.observe = scripted_observe,
 };
 
+/* A device whose request ends at a time, and whose interrupt is for this vCPU. */
+static uint64_t io_done_at;
+static unsigned entered, left, io_polls;
+
+static void hook_enter(void *ctx)
+{
+	(void)ctx;
+	entered++;
+}
+
+static bool hook_poll(void *ctx)
+{
+	(void)ctx;
+	io_polls++;
+	if (!io_done_at || fake_now < io_done_at)
+		return false;
+	io_done_at = 0;
+	atomic_fetch_add(&word.word, 4);
+	return true;
+}
+
+static bool hook_leave(void *ctx)
+{
+	left++;
+	return hook_poll(ctx);
+}
+
+static unsigned hook_in_flight(void *ctx)
+{
+	(void)ctx;
+	return io_done_at != 0;
+}
+
+static const struct poll_hooks hooks = {
+	.count = 1,
+	.hooks = {{.enter = hook_enter, .poll = hook_poll, .leave = hook_leave, .in_flight = hook_in_flight}},
+};
+
 static struct halt_shared shared;
 static struct halt h;
 
@@ -149,6 +187,7 @@ static int setup_with(const struct halt_config *config)
 	memset(post_at, 0, sizeof(post_at));
 	gap_at = gap_ns = 0;
 	sleeps = sample_count = 0;
+	io_done_at = entered = left = io_polls = 0;
 	signal_next = false;
 	atomic_store(&word.word, 8);
 	atomic_store(&pollers, 0);
@@ -158,7 +197,7 @@ static int setup_with(const struct halt_config *config)
 	budget_init(&shared.vm_budget, config->vm_budget_percent);
 	shared.sysfs = "/nonexistent";
 	shared.proc = "/nonexistent";
-	halt_init(&h, &shared, &word, KHZ);
+	halt_init(&h, &shared, &hooks, &word, KHZ);
 	return 0;
 }
 
@@ -382,6 +421,47 @@ static void an_end_without_a_halt_is_nothing(void **state)
 	assert_false(h.sample_pending);
 }
 
+static void a_polling_vcpu_completes_its_own_io(void **state)
+{
+	(void)state;
+	script.poll_ns = 10000;
+	uint32_t t = ticket();
+	io_done_at = fake_now + 4000;
+	uint64_t done = io_done_at;
+	halt_wait(&h, t, WAKE_NEVER);
+	assert_true(ticket() != t);
+	halt_end(&h, WAKE_DEVICE, done);
+	assert_true(last_hint.io);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(entered, 1);
+	assert_int_equal(left, 1);
+	assert_int_equal(get(&h.stats.sources[WAKE_INLINE].polled), 1);
+	assert_int_equal(get(&h.stats.sources[WAKE_DEVICE].wakes), 0);
+}
+
+static void a_completion_between_the_last_look_and_the_leave_is_not_slept_over(void **state)
+{
+	(void)state;
+	script.poll_ns = 1000;
+	uint32_t t = ticket();
+	io_done_at = fake_now + 999; /* within the last turn: only the leave can see it */
+	halt_wait(&h, t, fake_now + 50000);
+	assert_int_equal(left, 1);
+	assert_true(ticket() != t);
+	assert_int_equal(sleeps, 0);
+}
+
+static void without_io_in_flight_devices_are_left_alone(void **state)
+{
+	(void)state;
+	script.poll_ns = 10000;
+	one_halt(4000, 0, WAKE_DEVICE);
+	assert_false(last_hint.io);
+	assert_int_equal(entered, 0);
+	assert_int_equal(io_polls, 0);
+	assert_int_equal(get(&h.stats.sources[WAKE_DEVICE].polled), 1);
+}
+
 static void the_hint_has_the_timer_and_the_live_limit(void **state)
 {
 	(void)state;
@@ -583,6 +663,9 @@ int main(void)
 		TEST(a_deadline_in_the_past_does_not_sleep),
 		TEST(a_request_in_the_halt_teaches_nothing),
 		TEST(an_end_without_a_halt_is_nothing),
+		TEST(a_polling_vcpu_completes_its_own_io),
+		TEST(a_completion_between_the_last_look_and_the_leave_is_not_slept_over),
+		TEST(without_io_in_flight_devices_are_left_alone),
 		TEST(the_hint_has_the_timer_and_the_live_limit),
 		TEST(the_off_switch_wins),
 		TEST(a_guest_that_polls_itself_is_not_polled_for),
