@@ -18,8 +18,8 @@ struct budget {
 };
 
 void budget_init(struct budget *b, unsigned percent);
-/* What may be spent now, in ns; UINT64_MAX without a limit. Once it ran out, nothing until it is half full: many polls cut short
- * would find nothing, a few whole ones do. */
+/* What may be spent now, in ns; UINT64_MAX without a limit. Once it ran out, nothing until it is half full: many polls
+ * cut short would find nothing, a few whole ones do. */
 uint64_t budget_left(struct budget *b, uint64_t now_ns);
 void budget_spend(struct budget *b, uint64_t ns);
 

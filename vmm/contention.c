@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * contention.c - signs that a poller is in somebody's way: a gap in its own time, its own wait for a CPU (run_delay, second
- * field of schedstat, Documentation/scheduler/sched-stats.rst), and time that an outer hypervisor took (steal, eighth field of
- * a cpu line of /proc/stat, in ticks of 10 ms).
+ * contention.c - signs that a poller is in somebody's way: a gap in its own time, its own wait for a CPU (run_delay,
+ * second field of schedstat, Documentation/scheduler/sched-stats.rst), and time that an outer hypervisor took (steal,
+ * eighth field of a cpu line of /proc/stat, in ticks of 10 ms).
  */
 #include "contention.h"
 
@@ -45,7 +45,8 @@ static void look_at_delay(struct contention *c, uint64_t now_ns)
 	uint64_t wall = now_ns - c->delay_at_ns;
 	if (!read_head(c, "thread-self/schedstat", buf, sizeof(buf)) || sscanf(buf, "%llu %llu", &ran, &delay) != 2)
 		return;
-	bool waited = c->delay_at_ns && delay > c->delay_ns && (delay - c->delay_ns) * 1000 >= wall * CONTENTION_LIMIT_PERMILLE;
+	bool waited = c->delay_at_ns && delay > c->delay_ns &&
+	              (delay - c->delay_ns) * 1000 >= wall * CONTENTION_LIMIT_PERMILLE;
 	if (waited)
 		c->hold_until_ns = now_ns + CONTENTION_PERIOD_NS;
 	c->delay_ns = delay;
@@ -61,8 +62,8 @@ static bool read_steal(const struct contention *c, int cpu, uint64_t *ticks)
 	snprintf(name, sizeof(name), "\ncpu%d ", cpu);
 	const char *line = strstr(buf, name);
 	unsigned long long v[8];
-	if (!line || sscanf(line + strlen(name), "%llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3], &v[4],
-			    &v[5], &v[6], &v[7]) != 8)
+	if (!line || sscanf(line + strlen(name), "%llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
+	                    &v[4], &v[5], &v[6], &v[7]) != 8)
 		return false;
 	*ticks = v[7];
 	return true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cpu_wait.c - PAUSE, UMWAIT and MWAITX. The instructions are written in bytes: assemblers of the day may not know them. */
+/* cpu_wait.c - PAUSE, UMWAIT and MWAITX. The instructions are written in bytes: assemblers of the day may not know
+ * them. */
 #include "cpu_wait.h"
 
 #include "clock.h"
@@ -31,14 +32,17 @@ int cpu_wait_parse(enum cpu_wait *kind, const char *word, struct lull_error *err
 {
 	static const char *const words[] = {"pause", "umwait", "mwaitx"};
 	if (!word || !strcmp(word, "auto")) {
-		*kind = has(CPU_WAIT_UMWAIT) ? CPU_WAIT_UMWAIT : has(CPU_WAIT_MWAITX) ? CPU_WAIT_MWAITX : CPU_WAIT_PAUSE;
+		*kind = has(CPU_WAIT_UMWAIT)   ? CPU_WAIT_UMWAIT
+		        : has(CPU_WAIT_MWAITX) ? CPU_WAIT_MWAITX
+		                               : CPU_WAIT_PAUSE;
 		return 0;
 	}
 	for (unsigned i = 0; i < 3; i++) {
 		if (strcmp(word, words[i]) != 0)
 			continue;
 		*kind = (enum cpu_wait)i;
-		return has(*kind) ? 0 : error_set(err, -ENOTSUP, "poll-wait: this CPU has no %s; use auto or pause", word);
+		return has(*kind) ? 0
+		                  : error_set(err, -ENOTSUP, "poll-wait: this CPU has no %s; use auto or pause", word);
 	}
 	return error_set(err, -EINVAL, "poll-wait: '%s' is not known; use auto, pause, umwait or mwaitx", word);
 }
@@ -51,9 +55,9 @@ static void umwait(_Atomic uint32_t *word, uint32_t expected, uint64_t until_tsc
 		return;
 	/* umwait %ecx: bit 0 set is C0.1, the state that is quicker to leave */
 	__asm__ volatile(".byte 0xf2, 0x0f, 0xae, 0xf1"
-			 :
-			 : "c"(1), "a"((uint32_t)until_tsc), "d"((uint32_t)(until_tsc >> 32))
-			 : "memory", "cc");
+	                 :
+	                 : "c"(1), "a"((uint32_t)until_tsc), "d"((uint32_t)(until_tsc >> 32))
+	                 : "memory", "cc");
 }
 
 static void mwaitx(_Atomic uint32_t *word, uint32_t expected, uint64_t tsc)

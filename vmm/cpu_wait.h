@@ -9,7 +9,8 @@ struct lull_error;
 
 enum cpu_wait {
 	CPU_WAIT_PAUSE,  /* everywhere; keeps the CPU at full power */
-	CPU_WAIT_UMWAIT, /* Intel WAITPKG: light sleep until the line is written or a TSC deadline; SDM vol. 2B, UMONITOR, UMWAIT */
+	CPU_WAIT_UMWAIT, /* Intel WAITPKG: light sleep until the line is written or a TSC deadline; SDM vol. 2B,
+	                    UMONITOR, UMWAIT */
 	CPU_WAIT_MWAITX, /* AMD MONITORX: the same with a timer; APM vol. 3, MONITORX, MWAITX */
 };
 

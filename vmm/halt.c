@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * halt.c - one halt, phase by phase. halt_wait() may return early and be called again within the same halt (a post that was not
- * for this guest, a signal); the plan goes on where it was.
+ * halt.c - one halt, phase by phase. halt_wait() may return early and be called again within the same halt (a post that
+ * was not for this guest, a signal); the plan goes on where it was.
  *
- * What the policy learns is told at the start of the next halt: then the guest has nothing to do, while after a wake it has.
+ * What the policy learns is told at the start of the next halt: then the guest has nothing to do, while after a wake it
+ * has.
  */
 #include "halt.h"
 
@@ -167,7 +168,9 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	h->sample = (struct policy_sample){.wake_ns = {POLICY_NEVER, POLICY_NEVER}};
 	struct policy_hint hint = {
 		.now_ns = to_ns(h, now),
-		.timer_ns = deadline_tsc == WAKE_NEVER ? POLICY_NEVER : deadline_tsc > now ? to_ns(h, deadline_tsc - now) : 0,
+		.timer_ns = deadline_tsc == WAKE_NEVER ? POLICY_NEVER
+	                    : deadline_tsc > now       ? to_ns(h, deadline_tsc - now)
+	                                               : 0,
 		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
 	};
 	hint.io = poll_hooks_in_flight(h->hooks) > 0;
@@ -196,8 +199,8 @@ enum outcome {
 	OVER,
 };
 
-/* Looks at least once before it waits, like KVM. hooks: or NULL. What a hook completes is announced as any interrupt is, so the
- * next turn sees it if it was for this vCPU. */
+/* Looks at least once before it waits, like KVM. hooks: or NULL. What a hook completes is announced as any interrupt
+ * is, so the next turn sees it if it was for this vCPU. */
 static enum outcome look_until(struct halt *h, const struct poll_hooks *hooks, uint32_t ticket, uint64_t until_tsc,
                                uint64_t deadline_tsc)
 {
@@ -353,7 +356,9 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	uint64_t latency_ns = known ? to_ns(h, now - event_tsc) : 0;
 	struct policy_sample *s = &h->sample;
 	s->source = h->disturbed ? POLICY_REQUEST : cause == WAKE_TIMER ? POLICY_TIMER : POLICY_OTHER;
-	s->event_ns = to_ns(h, known && event_tsc > h->start_tsc ? event_tsc - h->start_tsc : known ? 0 : now - h->start_tsc);
+	s->event_ns = to_ns(h, known && event_tsc > h->start_tsc ? event_tsc - h->start_tsc
+	                       : known                           ? 0
+	                                                         : now - h->start_tsc);
 	s->halt_ns = to_ns(h, (h->polled_now ? h->last_turn_tsc : now) - h->start_tsc);
 	s->latency_ns = latency_ns;
 	if (known && !h->polled_now && h->slept_ns)
@@ -369,8 +374,10 @@ static int parse_percent(unsigned *percent, const char **text, struct lull_error
 	char *end;
 	unsigned long value = strtoul(*text, &end, 10);
 	if (**text < '0' || **text > '9' || value > 100)
-		return error_set(err, -EINVAL, "poll-budget: '%s' is not a share; use PERCENT or PERCENT,vm=PERCENT, 1 to 100, 0 for none",
-				 *text);
+		return error_set(
+			err, -EINVAL,
+			"poll-budget: '%s' is not a share; use PERCENT or PERCENT,vm=PERCENT, 1 to 100, 0 for none",
+			*text);
 	*percent = (unsigned)value;
 	*text = end;
 	return 0;

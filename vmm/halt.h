@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * halt.h - the halt engine: what a halted vCPU does until there is work. It asks the policy for a plan, asks the permissions
- * whether polling is allowed, polls, sleeps, spins and sleeps as planned, counts, and tells the policy what came of it.
+ * halt.h - the halt engine: what a halted vCPU does until there is work. It asks the policy for a plan, asks the
+ * permissions whether polling is allowed, polls, sleeps, spins and sleeps as planned, counts, and tells the policy what
+ * came of it.
  *
  * It knows a wake word, a deadline and a policy; no VM, no interrupt, no vCPU.
  */
@@ -44,13 +45,13 @@ struct halt_config {
 
 /* One per VM; outlives its vCPUs. Any thread. */
 struct halt_shared {
-	atomic_bool off;               /* wins over everything, also on a running VM */
-	_Atomic uint64_t max_ns;       /* live limit of a poll window */
+	atomic_bool off;         /* wins over everything, also on a running VM */
+	_Atomic uint64_t max_ns; /* live limit of a poll window */
 	struct budget vm_budget;
-	atomic_uint generation;        /* grows when config changes */
-	pthread_mutex_t lock;          /* of config; a vCPU takes it when the generation changed */
+	atomic_uint generation; /* grows when config changes */
+	pthread_mutex_t lock;   /* of config; a vCPU takes it when the generation changed */
 	struct halt_config config;
-	const char *sysfs, *proc;      /* "/sys", "/proc" */
+	const char *sysfs, *proc; /* "/sys", "/proc" */
 };
 
 /* KVM's bucket rule: index min(fls64(ns), 31). */
@@ -67,7 +68,7 @@ struct halt_stats {
 	stat_t poll_success_hist[HALT_BUCKETS], poll_fail_hist[HALT_BUCKETS], wait_hist[HALT_BUCKETS];
 	stat_t latency_hist[HALT_BUCKETS]; /* from the event's stamp to the vCPU runnable */
 	stat_t halts, refused[HALT_REFUSALS], gaps, prewakes;
-	stat_t window_ns, wake_cost_ns;    /* as the policy sees them */
+	stat_t window_ns, wake_cost_ns; /* as the policy sees them */
 	struct halt_wake_stats sources[WAKE_CAUSES];
 };
 
@@ -86,7 +87,7 @@ struct halt {
 	uint64_t tsc_khz;
 	unsigned generation;
 	enum cpu_wait wait;
-	bool may_ask;     /* the policy polls at all */
+	bool may_ask;      /* the policy polls at all */
 	bool guest_allows; /* MSR_KVM_POLL_CONTROL, bit 0 */
 	struct policy_spec spec;
 	struct power power;
@@ -94,11 +95,11 @@ struct halt {
 	struct budget budget;
 	unsigned max_pollers;
 
-	bool halted;      /* between halt_wait() and halt_end() */
-	bool inline_io;   /* a hook completed something during this halt */
-	bool disturbed;   /* a request came in between: this halt teaches nothing */
-	bool polled_now;  /* the last wait ended while polling */
-	bool hit_first;   /* KVM's halt_ns of a hit is the time of the turn before */
+	bool halted;     /* between halt_wait() and halt_end() */
+	bool inline_io;  /* a hook completed something during this halt */
+	bool disturbed;  /* a request came in between: this halt teaches nothing */
+	bool polled_now; /* the last wait ended while polling */
+	bool hit_first;  /* KVM's halt_ns of a hit is the time of the turn before */
 	enum halt_phase phase;
 	uint64_t start_tsc, last_turn_tsc;
 	uint64_t slept_ns; /* in this halt */

@@ -2,9 +2,9 @@
 /*
  * power.c - reads scaling_driver, scaling_governor and energy_performance_preference of one CPU.
  *
- * A driver that sets its own policy (intel_pstate in active mode, amd-pstate-epp) calls its everyday governor "powersave"; what
- * the owner wants is then in the energy preference. With all others "powersave" is the lowest frequency. Sources:
- * Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst.
+ * A driver that sets its own policy (intel_pstate in active mode, amd-pstate-epp) calls its everyday governor
+ * "powersave"; what the owner wants is then in the energy preference. With all others "powersave" is the lowest
+ * frequency. Sources: Documentation/admin-guide/pm/{cpufreq,intel_pstate,amd-pstate}.rst.
  */
 #include "power.h"
 

@@ -19,20 +19,20 @@ int power_parse(enum power_mode *mode, const char *word, struct lull_error *err)
 /* One per vCPU; only its thread uses it. */
 struct power {
 	enum power_mode mode;
-	const char *sysfs;    /* "/sys", or a tree made for a test; must outlive it */
-	uint64_t period_ns;   /* how long an answer stands */
-	uint64_t next_ns;     /* when to look again; 0: now */
-	int cpu;              /* the CPU the answer is for */
+	const char *sysfs;  /* "/sys", or a tree made for a test; must outlive it */
+	uint64_t period_ns; /* how long an answer stands */
+	uint64_t next_ns;   /* when to look again; 0: now */
+	int cpu;            /* the CPU the answer is for */
 	bool saves;
-	uint64_t reads;       /* how often files were looked at */
+	uint64_t reads; /* how often files were looked at */
 };
 
 #define POWER_PERIOD_NS 1000000000ull
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs);
 
-/* True when polling on cpu should be left alone. Looks at the files at most once per period or when the CPU changed. Unknown
- * (no cpufreq, a CPU that went away) means false. */
+/* True when polling on cpu should be left alone. Looks at the files at most once per period or when the CPU changed.
+ * Unknown (no cpufreq, a CPU that went away) means false. */
 bool power_saves(struct power *p, int cpu, uint64_t now_ns);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * test_halt.c - the halt engine on a clock of our own: 1 TSC tick is 1 ns, each look at the TSC takes LOOK_NS, each turn of the
- * poll loop TURN_NS. Events are placed, not raced: at a time, which the fake wait instruction and the fake sleep honour.
+ * test_halt.c - the halt engine on a clock of our own: 1 TSC tick is 1 ns, each look at the TSC takes LOOK_NS, each
+ * turn of the poll loop TURN_NS. Events are placed, not raced: at a time, which the fake wait instruction and the fake
+ * sleep honour.
  */
 #include <stdint.h>
 
@@ -614,8 +615,10 @@ static void buckets_are_those_of_kvm(void **state)
 	static const struct {
 		uint64_t ns;
 		unsigned bucket;
-	} rows[] = {{0, 0}, {1, 1}, {2, 2}, {3, 2}, {4, 3}, {1023, 10}, {1024, 11}, {1ull << 29, 30}, {(1ull << 30) - 1, 30},
-		    {1ull << 30, 31}, {1ull << 31, 31}, {UINT64_MAX, 31}};
+	} rows[] = {{0, 0},           {1, 1},           {2, 2},
+	            {3, 2},           {4, 3},           {1023, 10},
+	            {1024, 11},       {1ull << 29, 30}, {(1ull << 30) - 1, 30},
+	            {1ull << 30, 31}, {1ull << 31, 31}, {UINT64_MAX, 31}};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		stat_t hist[HALT_BUCKETS] = {0};
@@ -628,7 +631,8 @@ static void words_are_parsed(void **state)
 {
 	struct halt_config config;
 	struct lull_error err;
-	const struct halt_words good = {.policy = "fixed:5000", .power = "strict", .budget = "20,vm=50", .max_pollers = 3};
+	const struct halt_words good = {
+		.policy = "fixed:5000", .power = "strict", .budget = "20,vm=50", .max_pollers = 3};
 	(void)state;
 	assert_int_equal(halt_parse(&config, &good, &err), 0);
 	assert_ptr_equal(config.policy.policy, &policy_fixed);
