@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bare.c - the KVM calls that no monitor can avoid, and nothing else: VM, 64 MiB in one slot, one vCPU, CPUID, registers, run
- * to the first exit. What lull's start-up time is measured against. */
+/* bare.c - the KVM calls that no monitor can avoid, and nothing else: VM, 64 MiB in one slot, one vCPU, CPUID,
+ * registers, run to the first exit. What lull's start-up time is measured against. */
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <stdint.h>
@@ -23,7 +23,8 @@ int main(void)
 	if (vm < 0 || ram == MAP_FAILED || ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region) < 0)
 		return 1;
 	int vcpu = ioctl(vm, KVM_CREATE_VCPU, 0);
-	struct kvm_run *run = mmap(NULL, (size_t)ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), PROT_READ | PROT_WRITE, MAP_SHARED, vcpu, 0);
+	struct kvm_run *run =
+		mmap(NULL, (size_t)ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0), PROT_READ | PROT_WRITE, MAP_SHARED, vcpu, 0);
 	if (vcpu < 0 || run == MAP_FAILED || ioctl(kvm, KVM_GET_SUPPORTED_CPUID, &cpuid) < 0 ||
 	    ioctl(vcpu, KVM_SET_CPUID2, &cpuid) < 0)
 		return 2;
@@ -34,7 +35,8 @@ int main(void)
 	sregs.cs.base = 0;
 	sregs.cs.selector = 0;
 	__builtin_memcpy(ram + 0x1000, code, sizeof(code));
-	if (ioctl(vcpu, KVM_SET_SREGS, &sregs) < 0 || ioctl(vcpu, KVM_SET_REGS, &regs) < 0 || ioctl(vcpu, KVM_RUN, 0) < 0)
+	if (ioctl(vcpu, KVM_SET_SREGS, &sregs) < 0 || ioctl(vcpu, KVM_SET_REGS, &regs) < 0 ||
+	    ioctl(vcpu, KVM_RUN, 0) < 0)
 		return 4;
 	return run->exit_reason == KVM_EXIT_IO ? 0 : 5;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interleave.c - runs shell-less commands in turn, A B C A B C ..., and prints the median wall time of each and its ratio to the
- * first. usage: interleave RUNS EXITCODE,CMD,ARG... EXITCODE,CMD,ARG...   (a command is one argument, its words joined by ',,') */
+/* interleave.c - runs shell-less commands in turn, A B C A B C ..., and prints the median wall time of each and its
+ * ratio to the first. usage: interleave RUNS EXITCODE,CMD,ARG... EXITCODE,CMD,ARG...   (a command is one argument, its
+ * words joined by ',,') */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -10,7 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COMMANDS = 8, WORDS = 40, RUNS = 200 };
+enum {
+	COMMANDS = 8,
+	WORDS = 40,
+	RUNS = 200
+};
 
 struct command {
 	const char *name;
@@ -64,7 +69,8 @@ static double run(const struct command *c)
 	waitpid(pid, &status, 0);
 	double ms = now_ms() - start;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != c->want) {
-		fprintf(stderr, "%s: ended with %d, not with %d\n", c->name, WIFEXITED(status) ? WEXITSTATUS(status) : -1, c->want);
+		fprintf(stderr, "%s: ended with %d, not with %d\n", c->name,
+		        WIFEXITED(status) ? WEXITSTATUS(status) : -1, c->want);
 		exit(1);
 	}
 	return ms;

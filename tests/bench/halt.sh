@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Latency and CPU time of lull's halt policies and of KVM's own polling on the same guests, interleaved, medians.
+set -eu
+cd "$(dirname "$0")/../.."
+n=${REPETITIONS:-5}
+mkdir -p build/bench
+gcc -O2 -o build/bench/halts tests/bench/halts.c
+
+measure() { # title, events, guest, cmdline, cpus, affinity
+	title=$1
+	shift
+	echo
+	echo "$title"
+	build/bench/halts "$n" "$@" "user/none=user:none" "user/kvm 200 us=user:kvm" "user/cost=user:cost" \
+		"kernel/none=kernel:none" "kernel/kvm 200 us=kernel:kvm"
+}
+
+uname -sr
+grep -m1 'model name' /proc/cpuinfo
+echo "load before: $(cut -d' ' -f1-3 /proc/loadavg)"
+measure "IPI ping-pong, 2 vCPUs on 2 CPUs, per hop" 4000 build/guests/ipi_pingpong.elf "rounds=2000" 2 0:1
+measure "1 kHz timer, 1 vCPU, per tick" 2000 build/guests/bench_timer.elf "ticks=2000 us=1000" 1 0
+measure "idle at 10 ticks a second, 1 vCPU, per tick" 40 build/guests/bench_timer.elf "ticks=40 us=100000" 1 0

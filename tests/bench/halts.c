@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * halts.c - runs guests under several ways of halting in turn, A B C A B C ..., and prints medians: latency as the
+ * guest measured it
+ * ("latency NS" in its output), CPU time of the whole process per event, and how much of the run that was.
+ *
+ * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY...
+ */
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+	WAYS = 10,
+	RUNS = 50
+};
+
+struct way {
+	const char *name, *irqchip, *policy;
+	double latency_us[RUNS], cpu_us[RUNS], share[RUNS];
+};
+
+static double now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median(double *values, int count)
+{
+	qsort(values, (size_t)count, sizeof(*values), compare);
+	return values[count / 2];
+}
+
+/* Standard output of lull, up to its end. */
+static size_t run(char *const argv[], char *out, size_t size, struct rusage *usage, int *status)
+{
+	int ends[2];
+	size_t used = 0;
+	if (pipe(ends) < 0)
+		exit(1);
+	pid_t pid = fork();
+	if (pid == 0) {
+		dup2(open("/dev/null", O_RDWR), 0);
+		dup2(ends[1], 1);
+		close(ends[0]);
+		execv(argv[0], argv);
+		_exit(127);
+	}
+	close(ends[1]);
+	for (ssize_t n; used + 1 < size && (n = read(ends[0], out + used, size - 1 - used)) > 0;)
+		used += (size_t)n;
+	out[used] = 0;
+	close(ends[0]);
+	wait4(pid, status, 0, usage);
+	return used;
+}
+
+static void one(struct way *w, int r, double events, char **args)
+{
+	char out[4096];
+	struct rusage u;
+	int status;
+	char *argv[] = {"build/lull",     "run",
+	                "--debug-exit",   "raw",
+	                "--mem",          "64M",
+	                "--timeout",      "120",
+	                "--irqchip",      (char *)w->irqchip,
+	                "--halt-poll",    (char *)w->policy,
+	                "--cmdline",      args[1],
+	                "--cpus",         args[2],
+	                "--cpu-affinity", args[3],
+	                args[0],          NULL};
+	double start = now_us();
+	run(argv, out, sizeof(out), &u, &status);
+	double wall = now_us() - start;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		fprintf(stderr, "%s: ended with %d: %s\n", w->name, WEXITSTATUS(status), out);
+		exit(1);
+	}
+	const char *latency = strstr(out, "latency ");
+	double cpu = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1e6 +
+	             (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+	w->latency_us[r] = latency ? atof(latency + 8) / 1e3 : 0;
+	w->cpu_us[r] = cpu / events;
+	w->share[r] = cpu / wall * 100;
+}
+
+int main(int argc, char **argv)
+{
+	static struct way ways[WAYS];
+	int repetitions = argc > 7 ? atoi(argv[1]) : 0, count = argc - 7;
+	if (repetitions < 1 || repetitions > RUNS || count > WAYS)
+		return 2;
+	double events = atof(argv[2]);
+	for (int i = 0; i < count; i++) {
+		char *text = argv[7 + i], *chip = strchr(text, '='), *policy = chip ? strchr(chip, ':') : NULL;
+		if (!policy)
+			return 2;
+		*chip++ = *policy++ = 0;
+		ways[i] = (struct way){.name = text, .irqchip = chip, .policy = policy};
+	}
+	for (int r = 0; r < repetitions; r++)
+		for (int i = 0; i < count; i++)
+			one(&ways[i], r, events, argv + 3);
+	printf("%-22s %14s %14s %10s\n", "", "latency us", "CPU us/event", "CPU %");
+	for (int i = 0; i < count; i++) {
+		struct way *w = &ways[i];
+		printf("%-22s %14.1f %14.1f %10.1f\n", w->name, median(w->latency_us, repetitions),
+		       median(w->cpu_us, repetitions), median(w->share, repetitions));
+	}
+	return 0;
+}
