@@ -16,11 +16,13 @@ function fail(s) { print s; failures++ }
 	else if (($0 ~ /x2apic/) != (apic == "x2apic")) fail("expected " apic ": " $0)
 }
 /^GUEST taskset=/ { fail($0) }
+/^GUEST problems end/ { blocks++ }
 /^GUEST end=/ { ended++; last = substr($0, 11) }
 
-/^GUEST interrupts begin/ { inside = 1; tables++; columns = 0; ipis = 0; loc = 0; tty = ""; next }
+/^GUEST interrupts begin/ { inside = 1; columns = 0; ipis = 0; loc = 0; tty = ""; next }
 /^GUEST interrupts end/ {
 	inside = 0
+	tables++
 	if (columns != cpus) fail("expected " cpus " columns in /proc/interrupts, found " columns)
 	if (!loc) fail("no LOC line in /proc/interrupts")
 	if (cpus > 1 && ipis == 0) fail("no IPI (RES, CAL, TLB) was counted")
@@ -46,7 +48,7 @@ inside && /ttyS0/ {
 END {
 	if (booted == 0) { fail("never reached userspace"); exit 1 }
 	if (booted != boots) fail("reached userspace " booted " times, expected " boots)
-	if (clocks != booted || apics != booted || tables != booted || ended != booted)
+	if (clocks != booted || apics != booted || tables != booted || blocks != booted || ended != booted)
 		fail("the guest's report is incomplete")
 	if (last != end) fail("expected end=" end ", got " last)
 	exit failures > 0

@@ -23,12 +23,10 @@ apt_update_once() {
 
 install_tools() {
 	local missing="" pair
-	for pair in cpio=cpio xz=xz-utils modinfo=kmod cc=gcc; do
+	for pair in cpio=cpio xz=xz-utils modinfo=kmod; do
 		PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%=*}" >/dev/null || missing+=" ${pair#*=}"
 	done
 	busybox_static || missing+=" busybox-static"
-	[ -e /usr/include/linux/kvm.h ] || missing+=" linux-libc-dev"
-	[ -e /usr/include/stdio.h ] || missing+=" libc6-dev"
 	[ -z "$missing" ] && return
 	echo "prepare: installing$missing"
 	[ "$(id -u)" = 0 ] || die "install these packages first:$missing"
@@ -119,8 +117,7 @@ make_guest() {
 }
 
 make_host() {
-	[ "$out/host.cpio" -nt "$here/init/host" ] && [ "$out/host.cpio" -nt "$here/hold_kvm.c" ] &&
-		[ "$out/host.cpio" -nt "$out/guest.cpio" ] &&
+	[ "$out/host.cpio" -nt "$here/init/host" ] && [ "$out/host.cpio" -nt "$out/guest.cpio" ] &&
 		[ "$out/host.cpio" -nt "$out/vmlinuz-6.1" ] && [ "$out/host.cpio" -nt "$out/vmlinuz-6.12" ] && return
 	local tree=$out/tree.host
 	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev,tmp,modules,guest}
@@ -129,7 +126,6 @@ make_host() {
 	cp -r "$out"/modules/* "$tree/modules/"
 	cp "$out"/vmlinuz-6.1 "$out"/vmlinuz-6.12 "$tree/guest/"
 	cp "$out/guest.cpio" "$tree/guest/initrd"
-	cc -O2 -Wall -static -o "$tree/bin/hold_kvm" "$here/hold_kvm.c" || die "cannot compile hold_kvm.c"
 	cp "$here/init/host" "$tree/init" && chmod 755 "$tree/init"
 	pack "$tree" "$out/host.cpio"
 	rm -rf "$tree"
