@@ -146,7 +146,7 @@ static void warn_lost(struct chardev *cd, int error)
 		return;
 	cd->has_warned = true;
 	errno = error;
-	log_warn(cd->log, "serial %s: output is lost (%m)", cd->spec);
+	log_warn(cd->log, "%s %s: output is lost (%m)", cd->what, cd->spec);
 }
 
 /* What a failed write means: 1 go on, 0 done for ever, -EAGAIN wait for another client. */

@@ -15,6 +15,8 @@ struct lull_error;
  * "file=PATH" (truncated, no input), "pty", "socket=PATH" (unix stream socket, one client at a time, a stale socket
  * file is replaced, removed at the end). log must live as long. The host end outlives a machine reset. */
 struct chardev *chardev_open(const char *spec, const struct log *log, struct lull_error *err);
+/* The same for something else than the serial port: messages start with `what`, a literal. */
+struct chardev *chardev_open_as(const char *what, const char *spec, const struct log *log, struct lull_error *err);
 /* Starts and ends the traffic; loop's thread or while it does not run. */
 int chardev_attach(struct chardev *cd, struct event_loop *loop);
 /* Writes out what is buffered, for at most timeout_ms, drops and counts the rest, then lets go of the loop. */

@@ -23,7 +23,8 @@ enum output_state {
 
 struct chardev {
 	const struct log *log;
-	char *spec; /* names it in messages */
+	const char *what; /* "serial" and the like; it and spec name it in messages */
+	char *spec;
 	char path[128];
 	bool discards; /* output leads nowhere by intention; constant */
 

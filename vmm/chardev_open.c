@@ -44,12 +44,12 @@ static int borrow(struct chardev *cd, struct host_fd *host, int fd, struct lull_
 		return 0;
 	int flags = fcntl(fd, F_GETFL);
 	if (flags < 0)
-		return error_set(err, -EBADF, "serial %s: descriptor %d is not open", cd->spec, fd);
+		return error_set(err, -EBADF, "%s %s: descriptor %d is not open", cd->what, cd->spec, fd);
 	if ((flags & O_ACCMODE) == refused)
-		return error_set(err, -EBADF, "serial %s: descriptor %d is not open for %s", cd->spec, fd,
+		return error_set(err, -EBADF, "%s %s: descriptor %d is not open for %s", cd->what, cd->spec, fd,
 		                 for_writing ? "writing" : "reading");
 	int ret = host_fd_borrow(host, fd, for_writing);
-	return ret < 0 ? error_sys(err, ret, "serial %s: descriptor %d", cd->spec, fd) : 0;
+	return ret < 0 ? error_sys(err, ret, "%s %s: descriptor %d", cd->what, cd->spec, fd) : 0;
 }
 
 static int open_fd(struct chardev *cd, const char *arg, struct lull_error *err)
@@ -57,7 +57,8 @@ static int open_fd(struct chardev *cd, const char *arg, struct lull_error *err)
 	int in = parse_fd(&arg, ','), out = in == -EINVAL ? in : parse_fd(&arg, '\0');
 
 	if (out == -EINVAL)
-		return error_set(err, -EINVAL, "serial %s: two descriptor numbers are needed, as in fd=0,1", cd->spec);
+		return error_set(err, -EINVAL, "%s %s: two descriptor numbers are needed, as in fd=0,1", cd->what,
+		                 cd->spec);
 	cd->discards = out < 0;
 	int ret = borrow(cd, &cd->in, in, err);
 	return ret < 0 ? ret : borrow(cd, &cd->out, out, err);
@@ -71,7 +72,7 @@ static int open_file(struct chardev *cd, const char *path, struct lull_error *er
 	if (fd < 0 && errno == ENXIO) /* a FIFO that nobody reads yet */
 		fd = open(path, O_RDWR | flags, 0666);
 	if (fd < 0)
-		return error_sys(err, -errno, "serial file %s", path);
+		return error_sys(err, -errno, "%s file %s", cd->what, path);
 	host_fd_adopt(&cd->out, fd);
 	return 0;
 }
@@ -94,23 +95,23 @@ static int open_pty(struct chardev *cd, const char *arg, struct lull_error *err)
 	(void)arg;
 	int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (master < 0)
-		return error_sys(err, -errno, "serial pty");
+		return error_sys(err, -errno, "%s pty", cd->what);
 	host_fd_adopt(&cd->in, master);
 	if (grantpt(master) < 0 || unlockpt(master) < 0)
-		return error_sys(err, -errno, "serial pty");
+		return error_sys(err, -errno, "%s pty", cd->what);
 	ret = ptsname_r(master, cd->path, sizeof(cd->path));
 	if (ret != 0)
-		return error_sys(err, -ret, "serial pty");
+		return error_sys(err, -ret, "%s pty", cd->what);
 	cd->pty_slave = open(cd->path, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (cd->pty_slave < 0)
-		return error_sys(err, -errno, "serial pty %s", cd->path);
+		return error_sys(err, -errno, "%s pty %s", cd->what, cd->path);
 	ret = make_raw(cd->pty_slave);
 	if (ret < 0)
-		return error_sys(err, ret, "serial pty %s", cd->path);
+		return error_sys(err, ret, "%s pty %s", cd->what, cd->path);
 	int copy =
 		fcntl(master, F_DUPFD_CLOEXEC, 0); /* epoll takes a descriptor once, and we wait for both directions */
 	if (copy < 0)
-		return error_sys(err, -errno, "serial pty %s", cd->path);
+		return error_sys(err, -errno, "%s pty %s", cd->what, cd->path);
 	host_fd_adopt(&cd->out, copy);
 	return 0;
 }
@@ -142,13 +143,14 @@ static const struct kind *find_kind(const char *spec, const char **arg)
 	return NULL;
 }
 
-static struct chardev *allocate(const char *spec, const struct log *log)
+static struct chardev *allocate(const char *what, const char *spec, const struct log *log)
 {
 	struct chardev *cd = calloc(1, sizeof(*cd));
 
 	if (!cd)
 		return NULL;
 	cd->log = log;
+	cd->what = what;
 	cd->pty_slave = -1;
 	cd->output = OUTPUT_BLOCKED;
 	cd->wake = (struct event_source){.fd = -1, .fn = chardev_on_wake, .ctx = cd};
@@ -175,18 +177,18 @@ static int allocate_traffic(struct chardev *cd)
 	return cd->ring ? 0 : -ENOMEM;
 }
 
-struct chardev *chardev_open(const char *spec, const struct log *log, struct lull_error *err)
+struct chardev *chardev_open_as(const char *what, const char *spec, const struct log *log, struct lull_error *err)
 {
 	const char *arg;
 	const struct kind *kind = find_kind(spec, &arg);
 
 	if (!kind) {
-		error_set(err, -EINVAL, "serial %s: not one of null, fd=IN,OUT, file=PATH, pty, socket=PATH", spec);
+		error_set(err, -EINVAL, "%s %s: not one of null, fd=IN,OUT, file=PATH, pty, socket=PATH", what, spec);
 		return NULL;
 	}
-	struct chardev *cd = allocate(spec, log);
+	struct chardev *cd = allocate(what, spec, log);
 	if (!cd || !cd->spec) {
-		error_set(err, -ENOMEM, "serial %s: out of memory", spec);
+		error_set(err, -ENOMEM, "%s %s: out of memory", what, spec);
 		goto undo;
 	}
 	if (kind->open(cd, arg, err) < 0)
@@ -194,10 +196,15 @@ struct chardev *chardev_open(const char *spec, const struct log *log, struct lul
 	int ret = allocate_traffic(cd);
 	if (ret == 0)
 		return cd;
-	error_sys(err, ret, "serial %s", spec);
+	error_sys(err, ret, "%s %s", what, spec);
 undo:
 	chardev_close(cd);
 	return NULL;
+}
+
+struct chardev *chardev_open(const char *spec, const struct log *log, struct lull_error *err)
+{
+	return chardev_open_as("serial", spec, log, err);
 }
 
 static void close_fd(int fd)

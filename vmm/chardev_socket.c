@@ -14,24 +14,23 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static int set_address(struct sockaddr_un *address, const char *path, struct lull_error *err)
+static int set_address(const struct chardev *cd, struct sockaddr_un *address, const char *path, struct lull_error *err)
 {
 	size_t len = strlen(path);
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
 	if (!len)
-		return error_set(err, -EINVAL, "serial socket: the path is empty");
+		return error_set(err, -EINVAL, "%s socket: the path is empty", cd->what);
 	if (len >= sizeof(address->sun_path))
-		return error_set(err, -ENAMETOOLONG,
-		                 "serial socket %s: the path has %zu characters, a socket takes %zu", path, len,
-		                 sizeof(address->sun_path) - 1);
+		return error_set(err, -ENAMETOOLONG, "%s socket %s: the path has %zu characters, a socket takes %zu",
+		                 cd->what, path, len, sizeof(address->sun_path) - 1);
 	memcpy(address->sun_path, path, len);
 	return 0;
 }
 
 /* Removes a socket file that nobody serves any more. Refuses everything else. */
-static int remove_stale(const struct sockaddr_un *address, struct lull_error *err)
+static int remove_stale(const struct chardev *cd, const struct sockaddr_un *address, struct lull_error *err)
 {
 	const char *path = address->sun_path;
 	struct ucred peer;
@@ -39,24 +38,26 @@ static int remove_stale(const struct sockaddr_un *address, struct lull_error *er
 	struct stat st;
 
 	if (lstat(path, &st) < 0)
-		return errno == ENOENT ? 0 : error_sys(err, -errno, "serial socket %s", path);
+		return errno == ENOENT ? 0 : error_sys(err, -errno, "%s socket %s", cd->what, path);
 	if (!S_ISSOCK(st.st_mode))
 		return error_set(err, -EEXIST,
-		                 "serial socket %s: exists and is not a socket; remove it or take another path", path);
+		                 "%s socket %s: exists and is not a socket; remove it or take another path", cd->what,
+		                 path);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return error_sys(err, -errno, "serial socket %s", path);
+		return error_sys(err, -errno, "%s socket %s", cd->what, path);
 	int error = connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0 ? errno : 0;
 	bool has_peer = !error && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &peer_bytes) == 0;
 	close(fd);
 	if (error == ECONNREFUSED)
-		return unlink(path) == 0 || errno == ENOENT ? 0
-		                                            : error_sys(err, -errno, "stale serial socket %s", path);
+		return unlink(path) == 0 || errno == ENOENT
+		               ? 0
+		               : error_sys(err, -errno, "stale %s socket %s", cd->what, path);
 	if (has_peer)
-		return error_set(err, -EADDRINUSE, "serial socket %s: in use by process %d", path, (int)peer.pid);
+		return error_set(err, -EADDRINUSE, "%s socket %s: in use by process %d", cd->what, path, (int)peer.pid);
 	if (!error || error == EAGAIN)
-		return error_set(err, -EADDRINUSE, "serial socket %s: in use by another process", path);
-	return error == ENOENT ? 0 : error_sys(err, -error, "serial socket %s: is it in use", path);
+		return error_set(err, -EADDRINUSE, "%s socket %s: in use by another process", cd->what, path);
+	return error == ENOENT ? 0 : error_sys(err, -error, "%s socket %s: is it in use", cd->what, path);
 }
 
 /* While the device has no room nobody waits for the client's input, and so nobody sees it leave. */
@@ -72,13 +73,13 @@ static void take_client(struct chardev *cd, int fd)
 	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0); /* epoll takes a descriptor once, and we wait for both directions */
 
 	if (copy < 0) {
-		log_warn(cd->log, "serial %s: client refused (%m)", cd->spec);
+		log_warn(cd->log, "%s %s: client refused (%m)", cd->what, cd->spec);
 		close(fd);
 		return;
 	}
 	host_fd_adopt(&cd->in, fd);
 	host_fd_adopt(&cd->out, copy);
-	log_debug(cd->log, "serial %s: client connected", cd->spec);
+	log_debug(cd->log, "%s %s: client connected", cd->what, cd->spec);
 	chardev_resume_output(cd);
 	chardev_pump_input(cd);
 }
@@ -101,7 +102,7 @@ static void on_connection(void *ctx, uint32_t events)
 		}
 	}
 	if (errno != EAGAIN && errno != ECONNABORTED && errno != EINTR)
-		log_warn(cd->log, "serial %s: cannot accept a client (%m)", cd->spec);
+		log_warn(cd->log, "%s %s: cannot accept a client (%m)", cd->what, cd->spec);
 }
 
 int chardev_socket_open(struct chardev *cd, const char *path, struct lull_error *err)
@@ -110,18 +111,18 @@ int chardev_socket_open(struct chardev *cd, const char *path, struct lull_error 
 	struct stat st;
 	int ret;
 
-	ret = set_address(&address, path, err);
+	ret = set_address(cd, &address, path, err);
 	if (ret == 0)
-		ret = remove_stale(&address, err);
+		ret = remove_stale(cd, &address, err);
 	if (ret < 0)
 		return ret;
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
-		return error_sys(err, -errno, "serial socket %s", path);
+		return error_sys(err, -errno, "%s socket %s", cd->what, path);
 	cd->listener = (struct event_source){.fd = fd, .fn = on_connection, .ctx = cd};
 	/* Linux gives the file the mode of the descriptor. The umask is the whole process's, and not ours to change. */
 	if (fchmod(fd, 0600) < 0 || bind(fd, (const struct sockaddr *)&address, sizeof(address)) < 0)
-		return error_sys(err, -errno, "serial socket %s", path);
+		return error_sys(err, -errno, "%s socket %s", cd->what, path);
 	if (lstat(path, &st) == 0) {
 		cd->has_socket_file = true;
 		cd->socket_dev = st.st_dev;
@@ -129,14 +130,14 @@ int chardev_socket_open(struct chardev *cd, const char *path, struct lull_error 
 	}
 	memcpy(cd->path, path, strlen(path) + 1);
 	if (listen(fd, 4) < 0)
-		return error_sys(err, -errno, "serial socket %s", path);
+		return error_sys(err, -errno, "%s socket %s", cd->what, path);
 	return 0;
 }
 
 void chardev_socket_hang_up(struct chardev *cd)
 {
 	if (cd->out.src.fd >= 0)
-		log_debug(cd->log, "serial %s: client gone", cd->spec);
+		log_debug(cd->log, "%s %s: client gone", cd->what, cd->spec);
 	host_fd_close(&cd->in, cd->loop);
 	host_fd_close(&cd->out, cd->loop);
 }
