@@ -70,7 +70,7 @@ struct lull_config {
 	const char *initrd;       /* path or NULL; a multiboot kernel gets it as its first module */
 	const char *cmdline;      /* NULL: empty. lull adds nothing to it */
 	const char *irqchip;      /* "user" (NULL) or "kernel" */
-	const char *halt_poll;    /* "POLICY[:key=value,...]", see lull(1); NULL: "none" */
+	const char *halt_poll;    /* "POLICY[:key=value,...]", see lull(1); NULL: "cost" */
 	const char *serial;       /* "null" (NULL), "fd=IN,OUT", "file=PATH", "pty", "socket=PATH" */
 	const char *cpu_affinity; /* NULL, or one CPU list per vCPU joined by ':', the last one repeats: "0", "0:1",
 	                             "0-3,8" */

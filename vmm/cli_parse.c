@@ -204,6 +204,9 @@ static int check_whole(const struct parser *p)
 		return options_bad(p->err, "--verbose: given together with --log-level; give one of them");
 	if (p->opt->command == COMMAND_RUN && !p->opt->config.kernel)
 		return options_bad(p->err, "run: no kernel given; use lull run [OPTION]... KERNEL");
+	if (p->opt->stats_interval_ns && !p->opt->stats)
+		return options_bad(p->err,
+		                   "--stats-interval: given without --stats; add --stats table or --stats FILE");
 	if (p->opt->command == COMMAND_DUMP && !p->opt->dump_what)
 		return options_bad(
 			p->err,

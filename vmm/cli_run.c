@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "cli_input.h"
 #include "cli_out.h"
-#include "cli_stats.h"
+#include "cli_report.h"
 #include "cli_tty.h"
 
 #include <errno.h>
@@ -32,6 +32,7 @@ enum cause {
 struct run {
 	const struct options *opt;
 	struct lull_vm *vm;
+	struct cli_report report;
 	struct cli_input input;
 	bool has_input;
 	int signal_fd;
@@ -85,24 +86,9 @@ static void press_power_button(struct run *run, int signo)
 
 /* ------------------------------------------------------------------------------ keys */
 
-static void print_stats(const struct cli_stats *stats)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *memory = open_memstream(&text, &size);
-
-	if (!memory)
-		return;
-	cli_stats_print(memory, stats, 1);
-	if (fclose(memory) == 0)
-		cli_text(text);
-	free(text);
-}
-
 static void on_key(void *ctx, enum cli_key key)
 {
 	struct run *run = ctx;
-	struct cli_stats stats;
 
 	switch (key) {
 	case CLI_KEY_HELP:
@@ -112,8 +98,7 @@ static void on_key(void *ctx, enum cli_key key)
 		         "Ctrl-a Ctrl-a  send Ctrl-a to the guest");
 		break;
 	case CLI_KEY_STATS:
-		if (cli_stats_take(&stats, run->vm, "until now", run->opt->config.irqchip) == 0)
-			print_stats(&stats);
+		cli_report_table(&run->report, run->vm, "until now");
 		break;
 	case CLI_KEY_STOP:
 		stop(run, CAUSE_KEY, 0);
@@ -129,7 +114,7 @@ static void on_key(void *ctx, enum cli_key key)
  * we were started (nohup) stay so. */
 static int take_signals(struct run *run)
 {
-	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT};
+	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR2};
 	struct sigaction action;
 	sigset_t set;
 
@@ -174,6 +159,9 @@ static void on_signal(struct run *run, int signo)
 	case SIGTSTP:
 		suspend(run);
 		break;
+	case SIGUSR2:
+		cli_report_table(&run->report, run->vm, "until now");
+		break;
 	default:
 		if ((signo == SIGTERM || signo == SIGINT) && !run->asked && run->cause == CAUSE_NONE)
 			press_power_button(run, signo);
@@ -192,20 +180,25 @@ static void read_signals(struct run *run)
 
 /* ------------------------------------------------------------------------------ the loop */
 
-/* Time left until the deadline, or NULL for ever. */
+/* Time left until there is something to do, or NULL for ever. */
 static const struct timespec *time_left(struct run *run, struct timespec *ts)
 {
-	int64_t left;
+	int64_t now = now_ns(), until = INT64_MAX;
 
-	if (!run->deadline_ns)
-		return NULL;
-	left = run->deadline_ns - now_ns();
-	if (left <= 0) {
+	cli_report_due(&run->report, run->vm, now);
+	if (run->deadline_ns && run->deadline_ns <= now) {
 		run->give_up = run->cause != CAUSE_NONE;
 		stop(run, CAUSE_TIMEOUT, 0);
-		left = 0; /* the next round knows */
+		until = now; /* the next round knows */
+	} else if (run->deadline_ns) {
+		until = run->deadline_ns;
 	}
-	*ts = (struct timespec){.tv_sec = left / 1000000000, .tv_nsec = left % 1000000000};
+	if (run->report.next_ns && run->report.next_ns < until)
+		until = run->report.next_ns;
+	if (until == INT64_MAX)
+		return NULL;
+	until = until > now ? until - now : 0;
+	*ts = (struct timespec){.tv_sec = until / 1000000000, .tv_nsec = until % 1000000000};
 	return ts;
 }
 
@@ -293,10 +286,9 @@ static int finish(struct run *run)
 {
 	struct lull_exit end = {.size = sizeof(end)};
 	struct lull_error err = {0};
-	struct cli_stats stats;
 	const char *line;
+	char *report;
 	int code, ret;
-	bool has_stats;
 
 	if (run->give_up) { /* ending the process ends it, too */
 		cli_tty_leave();
@@ -304,11 +296,10 @@ static int finish(struct run *run)
 		return stopped_by_us(run);
 	}
 	ret = lull_vm_wait(run->vm, 0, &end, &err);
-	has_stats = run->opt->stats && cli_stats_take(&stats, run->vm, "whole run", run->opt->config.irqchip) == 0;
+	report = cli_report_take_last(&run->report, run->vm, now_ns());
 	lull_vm_destroy(run->vm); /* writes out what the guest printed last */
 	cli_tty_leave();
-	if (has_stats)
-		print_stats(&stats);
+	cli_report_put_last(&run->report, report);
 	if (ret) {
 		cli_say("%s", err.text);
 		return CLI_KVM_ERROR;
@@ -339,6 +330,7 @@ static int run_vm(struct run *run)
 		lull_vm_destroy(run->vm);
 		return CLI_CANNOT;
 	}
+	cli_report_start(&run->report, now_ns());
 	if (run->opt->timeout_ns)
 		run->deadline_ns = now_ns() + (int64_t)run->opt->timeout_ns;
 	say_started(run);
@@ -372,9 +364,14 @@ int cli_run(const struct options *opt)
 	int code, ret;
 
 	config.log = cli_log;
+	if (cli_report_open(&run.report, opt, &err)) {
+		cli_say("%s", err.text);
+		return CLI_CANNOT;
+	}
 	ret = open_serial(&run, &config, serial, sizeof(serial));
 	if (ret) {
 		cli_say("serial: cannot make a pipe: %s; raise the limit of open files", strerror(-ret));
+		cli_report_close(&run.report);
 		return CLI_CANNOT;
 	}
 	run.vm = lull_vm_create(&config, &err);
@@ -390,5 +387,6 @@ int cli_run(const struct options *opt)
 		close(run.signal_fd);
 	if (run.has_input)
 		cli_input_close(&run.input);
+	cli_report_close(&run.report);
 	return code;
 }

@@ -5,10 +5,22 @@
 #include <errno.h>
 #include <string.h>
 
-static const char *const source_names[LULL_WAKE_SOURCES] = {
+const char *const cli_source_names[LULL_WAKE_SOURCES] = {
 	[LULL_WAKE_TIMER] = "timer", [LULL_WAKE_IPI] = "ipi",   [LULL_WAKE_DEVICE] = "device",
 	[LULL_WAKE_NMI] = "nmi",     [LULL_WAKE_INIT] = "init", [LULL_WAKE_REQUEST] = "request", [LULL_WAKE_INLINE] = "io-inline",
 };
+
+const char *const cli_refusal_names[LULL_REFUSALS] = {
+	[LULL_REFUSED_OFF] = "off",       [LULL_REFUSED_GUEST] = "guest",
+	[LULL_REFUSED_POWER] = "power",   [LULL_REFUSED_CONTENTION] = "contention",
+	[LULL_REFUSED_BUDGET] = "budget", [LULL_REFUSED_POLLERS] = "pollers",
+};
+
+static void larger(uint64_t *most, uint64_t other)
+{
+	if (other > *most)
+		*most = other;
+}
 
 static void add_wake(struct lull_wake_stats *sum, const struct lull_wake_stats *more)
 {
@@ -16,8 +28,37 @@ static void add_wake(struct lull_wake_stats *sum, const struct lull_wake_stats *
 	sum->polled += more->polled;
 	sum->slept += more->slept;
 	sum->latency_ns += more->latency_ns;
-	if (more->latency_max_ns > sum->latency_max_ns)
-		sum->latency_max_ns = more->latency_max_ns;
+	larger(&sum->latency_max_ns, more->latency_max_ns);
+}
+
+static void add_all(uint64_t *sum, const uint64_t *more, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		sum[i] += more[i];
+}
+
+static void add_halts(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats *more)
+{
+	sum->halts += more->halts;
+	sum->halt_poll_ns += more->halt_poll_ns;
+	sum->halt_wait_ns += more->halt_wait_ns;
+	for (int i = 0; i < LULL_WAKE_SOURCES; i++)
+		add_wake(&sum->wake[i], &more->wake[i]);
+	sum->halt_attempted_poll += more->halt_attempted_poll;
+	sum->halt_successful_poll += more->halt_successful_poll;
+	sum->halt_poll_invalid += more->halt_poll_invalid;
+	sum->halt_wakeup += more->halt_wakeup;
+	sum->halt_poll_success_ns += more->halt_poll_success_ns;
+	sum->halt_poll_fail_ns += more->halt_poll_fail_ns;
+	add_all(sum->halt_poll_success_hist, more->halt_poll_success_hist, LULL_HIST_BUCKETS);
+	add_all(sum->halt_poll_fail_hist, more->halt_poll_fail_hist, LULL_HIST_BUCKETS);
+	add_all(sum->halt_wait_hist, more->halt_wait_hist, LULL_HIST_BUCKETS);
+	add_all(sum->wake_latency_hist, more->wake_latency_hist, LULL_HIST_BUCKETS);
+	add_all(sum->poll_refused, more->poll_refused, LULL_REFUSALS);
+	sum->poll_gaps += more->poll_gaps;
+	sum->prewakes += more->prewakes;
+	larger(&sum->window_ns, more->window_ns);
+	larger(&sum->wake_cost_ns, more->wake_cost_ns);
 }
 
 static void add_vcpu(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats *more)
@@ -33,11 +74,7 @@ static void add_vcpu(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats *
 	sum->irqs_injected += more->irqs_injected;
 	sum->eois_saved += more->eois_saved;
 	sum->kicks += more->kicks;
-	sum->halts += more->halts;
-	sum->halt_poll_ns += more->halt_poll_ns;
-	sum->halt_wait_ns += more->halt_wait_ns;
-	for (int i = 0; i < LULL_WAKE_SOURCES; i++)
-		add_wake(&sum->wake[i], &more->wake[i]);
+	add_halts(sum, more);
 }
 
 int cli_stats_take(struct cli_stats *stats, const struct lull_vm *vm, const char *label, const char *irqchip)
@@ -125,7 +162,7 @@ static void print_wakes(FILE *out, const struct cli_stats *runs, size_t count)
 			some = runs[r].sum.wake[i].wakes > 0;
 		if (!some)
 			continue;
-		fprintf(out, "%-7s", all ? "all" : source_names[i]);
+		fprintf(out, "%-7s", all ? "all" : cli_source_names[i]);
 		for (size_t r = 0; r < count; r++) {
 			struct lull_wake_stats total = {0};
 
@@ -167,15 +204,44 @@ static void print_rest(FILE *out, const struct cli_stats *run)
 	fputc('\n', out);
 }
 
+/* One run: how polling went. */
+static void print_polling(FILE *out, const struct lull_vcpu_stats *s)
+{
+	const uint64_t tries[] = {s->halts, s->halt_attempted_poll, s->halt_successful_poll};
+	const uint64_t early[] = {s->prewakes, s->poll_gaps};
+	uint64_t polls = s->halt_attempted_poll;
+	char window[24], wake[24];
+
+	cli_stats_time(window, sizeof(window), s->window_ns);
+	cli_stats_time(wake, sizeof(wake), s->wake_cost_ns);
+	fprintf(out, "%-18s%s\n%-18s", "polling", "  halts  tries  found      %  early   gaps window   wake", "");
+	print_counts(out, tries, 3);
+	fprintf(out, " %6.1f", polls ? 100.0 * (double)s->halt_successful_poll / (double)polls : 0.0);
+	print_counts(out, early, 2);
+	fprintf(out, " %6s %6s\n", window, wake);
+}
+
+/* Only if there were any. */
+static void print_refusals(FILE *out, const struct lull_vcpu_stats *s)
+{
+	uint64_t sum = 0;
+
+	for (int i = 0; i < LULL_REFUSALS; i++)
+		sum += s->poll_refused[i];
+	if (!sum)
+		return;
+	fprintf(out, "%-18s%s\n%-18s", "not allowed by", "    off  guest  power others budget number", "");
+	print_counts(out, s->poll_refused, LULL_REFUSALS);
+	fputc('\n', out);
+}
+
 void cli_stats_print(FILE *out, const struct cli_stats *runs, size_t count)
 {
 	bool kernel = true;
 
 	for (size_t r = 0; r < count; r++)
 		kernel = kernel && runs[r].kernel_irqchip;
-	if (kernel)
-		fprintf(out, "halts: KVM owns them (--irqchip kernel), lull does not see them\n");
-	else
+	if (!kernel) /* KVM does not say what ends a halt */
 		print_wakes(out, runs, count);
 	fprintf(out, "%-18s%s\n", "exits", "    all     io   mmio    msr   halt window signal  other");
 	for (size_t r = 0; r < count; r++)
@@ -183,4 +249,8 @@ void cli_stats_print(FILE *out, const struct cli_stats *runs, size_t count)
 	fprintf(out, "%-18s%s\n", "interrupts", "  given  pveoi  kicks  polls sleeps");
 	for (size_t r = 0; r < count; r++)
 		print_rest(out, &runs[r]);
+	if (count > 1)
+		return;
+	print_polling(out, &runs[0].sum);
+	print_refusals(out, &runs[0].sum);
 }

@@ -11,7 +11,7 @@
 struct cli_stats {
 	const char *label;
 	struct lull_stats vm;
-	struct lull_vcpu_stats sum; /* over all vCPUs; latency_max_ns is the largest */
+	struct lull_vcpu_stats sum; /* over all vCPUs; of latency_max_ns, window_ns and wake_cost_ns the largest */
 	bool kernel_irqchip;        /* KVM owns the halts */
 };
 
@@ -20,6 +20,9 @@ int cli_stats_take(struct cli_stats *stats, const struct lull_vm *vm, const char
 
 /* count is 1 or 2 runs, side by side. */
 void cli_stats_print(FILE *out, const struct cli_stats *runs, size_t count);
+
+/* By enum lull_wake_source and enum lull_refusal. */
+extern const char *const cli_source_names[LULL_WAKE_SOURCES], *const cli_refusal_names[LULL_REFUSALS];
 
 /* In 6 columns: "812ns", "12.3us", "1.05ms", "2.50s". */
 void cli_stats_time(char *text, size_t size, uint64_t ns);

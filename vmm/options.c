@@ -94,14 +94,34 @@ static int set_flat_addr(struct options *opt, const struct option_spec *spec, co
 	return 0;
 }
 
-static int set_timeout(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+static int read_seconds(uint64_t *out_ns, const struct option_spec *spec, const char *value, struct lull_error *err)
 {
 	const uint64_t year_ns = (uint64_t)366 * 86400 * 1000000000;
 	uint64_t ns;
 
 	if (!cli_value_seconds(value, &ns) || ns == 0 || ns > year_ns)
 		return bad_value(spec, value, err);
-	opt->timeout_ns = ns;
+	*out_ns = ns;
+	return 0;
+}
+
+static int set_timeout(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return read_seconds(&opt->timeout_ns, spec, value, err);
+}
+
+static int set_interval(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return read_seconds(&opt->stats_interval_ns, spec, value, err);
+}
+
+static int set_count(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t n;
+
+	if (!cli_value_number(value, &n) || n > UINT32_MAX)
+		return bad_value(spec, value, err);
+	*(uint32_t *)target(opt, spec) = (uint32_t)n;
 	return 0;
 }
 
@@ -144,12 +164,19 @@ static int pick(const char *value, const char *first, const char *second)
 	return strcmp(value, second) == 0 ? 1 : -1;
 }
 
-static int set_irqchip(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+/* One of the words that the name of the value consists of, as in "user|kernel". */
+static int set_word(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
 {
-	if (pick(value, "user", "kernel") < 0)
-		return bad_value(spec, value, err);
-	opt->config.irqchip = value;
-	return 0;
+	const char *word = spec->value;
+
+	for (size_t length; *word; word += length + (word[length] == '|')) {
+		length = strcspn(word, "|");
+		if (strlen(value) == length && strncmp(word, value, length) == 0) {
+			*(const char **)target(opt, spec) = value;
+			return 0;
+		}
+	}
+	return bad_value(spec, value, err);
 }
 
 static int set_on_reboot(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
@@ -221,11 +248,23 @@ const struct option_spec option_specs[] = {
          .help = "initial RAM disk, or the first module of a multiboot kernel"},
 	{"cmdline", 'p', "TEXT", RUN | DUMP, add_cmdline, .repeats = true,
          .help = "kernel command line; given several times, the texts are joined with spaces. lull adds nothing"},
-	{"irqchip", 0, "user|kernel", RUN | DUMP | DEMO, set_irqchip, .accepts = "user or kernel",
-         .help = "whose interrupt controllers: lull's own, or KVM's (user)"},
-	{"halt-poll", 0, "POLICY", RUN | DEMO, set_text, .target = IN(config.halt_poll),
-         .accepts = "none or fixed:NS, such as fixed:50000",
-         .help = "how long a halted virtual CPU looks for work before it sleeps: none, or fixed:NS nanoseconds (none)"},
+	{"irqchip", 0, "user|kernel", RUN | DUMP | DEMO, set_word, .target = IN(config.irqchip),
+         .accepts = "user or kernel", .help = "whose interrupt controllers: lull's own, or KVM's (user)"},
+	{"halt-poll", 0, "POLICY[:KEY=VALUE,...]", RUN | DEMO, set_text, .target = IN(config.halt_poll),
+         .accepts = "none, fixed, always, kvm, haltpoll or cost, such as fixed:50us or cost:lambda=8",
+         .help = "how a halted virtual CPU waits: none, fixed, always, kvm, haltpoll or cost, see lull(1) (cost)"},
+	{"poll-wait", 0, "auto|pause|umwait|mwaitx", RUN | DEMO, set_word, .target = IN(config.poll_wait),
+         .accepts = "auto, pause, umwait or mwaitx",
+         .help = "the instruction to poll with: pause, umwait, mwaitx, or the best that the host has (auto)"},
+	{"powersave", 0, "ignore|strict|smart", RUN | DEMO, set_word, .target = IN(config.powersave),
+         .accepts = "ignore, strict or smart",
+         .help = "no polling on CPUs that should save power: never asked, by the governor's name, or by what it means "
+                 "(smart)"},
+	{"poll-budget", 0, "PERCENT[,vm=PERCENT]", RUN | DEMO, set_text, .target = IN(config.poll_budget),
+         .accepts = "PERCENT, vm=PERCENT or both, such as 20 or 10,vm=50",
+         .help = "most time that each virtual CPU, and all together, may poll, in percent of one host CPU (no limit)"},
+	{"max-pollers", 0, "N", RUN | DEMO, set_count, .target = IN(config.max_pollers),
+         .accepts = "a number, 0 for no limit", .help = "most virtual CPUs that poll at the same time (no limit)"},
 	{"cpu-affinity", 0, "LISTS", RUN, set_text, .target = IN(config.cpu_affinity),
          .accepts = "CPU lists joined by ':', such as 0:1 or 0-3,8",
          .help = "host CPUs of each virtual CPU: lists joined by ':', the last one repeats, such as 0:1 or 0-3,8"},
@@ -248,8 +287,11 @@ const struct option_spec option_specs[] = {
          .help = "hide the paravirtual end of interrupt from the guest"},
 	{"dry-run", 0, NULL, RUN, set_true, .target = IN(dry_run),
          .help = "create everything, print the machine, run nothing"},
-	{"stats", 0, NULL, RUN, set_true, .target = IN(stats),
-         .help = "print halts, wakes and exits on standard error at the end"},
+	{"stats", 0, "table|FILE", RUN, set_text, .target = IN(stats), .accepts = "table or the path of a file",
+         .help = "at the end, print halts, wakes and exits on standard error (table), or write all figures as JSON to "
+                 "FILE"},
+	{"stats-interval", 0, "SECONDS", RUN, set_interval, .accepts = "seconds above 0, such as 10 or 0.5",
+         .help = "with --stats: also every so many seconds"},
 	{"output", 'o', "FILE", DUMP, set_text, .target = IN(output), .accepts = "the path of a file",
          .help = "write to FILE instead of standard output"},
 	{"log-level", 0, "LEVEL", RUN | DUMP | DEMO, set_log_level, .accepts = "error, warn, info or debug",

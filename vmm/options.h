@@ -26,7 +26,8 @@ struct options {
 	char *cmdline;
 	bool serial_stdio;
 	bool dry_run;
-	bool stats;
+	const char *stats;          /* "table", the path of a file, or NULL */
+	uint64_t stats_interval_ns; /* 0: at the end only */
 };
 
 struct option_spec {

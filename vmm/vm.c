@@ -14,6 +14,9 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+/* --halt-poll of those who do not say. lull.h, the help and the man page have it, too. */
+#define DEFAULT_HALT_POLL "cost"
+
 #define FLUSH_MS 1000 /* how long the end waits for a slow reader of the serial port */
 
 /* --------------------------------------------------------------------------- ending and pausing */
@@ -284,7 +287,7 @@ static int open_images(struct lull_vm *vm, struct lull_error *err)
 int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_config *out, struct lull_error *err)
 {
 	const struct halt_words words = {
-		.policy = policy,
+		.policy = policy ? policy : DEFAULT_HALT_POLL,
 		.wait = vm->config.poll_wait,
 		.power = vm->config.powersave,
 		.budget = vm->config.poll_budget,

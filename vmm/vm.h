@@ -108,7 +108,7 @@ int vm_pause(struct lull_vm *vm);
 int vm_resume(struct lull_vm *vm);
 int vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err);
 
-/* The engine's configuration with another policy than the one the VM was made with (NULL: none). */
+/* The engine's configuration with another policy than the one the VM was made with (NULL: the default). */
 int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_config *out, struct lull_error *err);
 
 /* ---- vm_build.c: from boot to reset ---- */

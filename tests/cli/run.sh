@@ -175,6 +175,13 @@ option_errors() { # option_errors COMMAND
 		run --timeout 0 x|'0'
 		run --timeout 1s x|'1s'
 		run --timeout . x|'.'
+		run --poll-wait halt x|auto, pause
+		run --powersave us x|ignore, strict
+		run --max-pollers -1 x|'-1'
+		run --poll-budget= x|empty
+		run --stats= x|empty
+		run --stats-interval 0 --stats table x|'0'
+		run --stats-interval 1 x|without --stats
 		run --on-reboot halt x|exit or restart
 		run --debug-exit gemu x|qemu or raw
 		run --flat-addr 0 x|'0'
@@ -218,7 +225,16 @@ stub_tests() {
 	check "stub: dry run" prints "^machine: " "$stub" run --dry-run -c 3 idle
 	check "stub: demo shows both policies" prints "fixed:200000" "$stub" demo
 	check "stub: demo fits a terminal" narrow 80 "$stub" demo
-	check "stub: --stats" code 0 "^timer " "$stub" run --stats poweroff
+	check "stub: --stats table" code 0 "^timer " "$stub" run --stats table poweroff
+	check "stub: --stats table fits a terminal" narrow_stderr "$stub" run --stats=table poweroff
+	check "stub: --stats FILE is one line of JSON" json 1 "$stub" run --stats "$out/stats.json" -c3 poweroff
+	check "stub: --stats-interval adds lines" json 2 timeout -k 1 20 "$stub" run --stats "$out/stats.json" \
+		--stats-interval .2 --timeout .5 idle
+	check "stub: --stats-interval with a table" code 124 "^until now" "$stub" run --stats table --stats-interval .1 \
+		--timeout .5 idle
+	check "stub: --stats to a bad file" refused "/nowhere/x: cannot write" "$stub" run --stats /nowhere/x poweroff
+	check "stub: --stats into a full disk" code 0 "/dev/full: No space" "$stub" run --stats /dev/full poweroff
+	check "stub: SIGUSR2 prints the tables" signals 129 "^polling" "USR2 HUP" "$stub" run idle
 	check "stub: -v" code 0 "^lull: vcpu1: thread 1001$" "$stub" run -v -c2 poweroff
 	check "stub: -vv" code 0 "^lull: set-up: " "$stub" run -vv poweroff
 	check "stub: pty path is said" code 0 "^lull: serial: /dev/pts/stub$" "$stub" run --serial pty poweroff
@@ -271,6 +287,27 @@ narrow() { # narrow COLUMNS COMMAND...: in at most 24 lines, too
 	"$@" >"$out/stdout" && awk -v w="$width" 'length >= w || NR > 24 { print; bad = 1 } END { exit bad }' "$out/stdout"
 }
 
+narrow_stderr() { "$@" 2>"$out/stderr" && awk 'length >= 80 { print; bad = 1 } END { exit bad }' "$out/stderr"; }
+
+# json LINES COMMAND...: the file has so many lines or more; each is JSON and only the last one says so.
+json() {
+	local lines=$1
+	shift
+	"$@" >"$out/stdout" 2>"$out/stderr"
+	cat "$out/stderr"
+	python3 - "$lines" "$out/stats.json" <<-'END'
+		import json, sys
+		reports = [json.loads(line) for line in open(sys.argv[2])]
+		assert len(reports) >= int(sys.argv[1]), len(reports)
+		assert [r["last"] for r in reports] == [False] * (len(reports) - 1) + [True]
+		times = [r["elapsed_ns"] for r in reports]
+		assert times == sorted(times)
+		for r in reports:
+		    assert [v["vcpu"] for v in r["vcpus"]] == list(range(len(r["vcpus"]))), r["vcpus"]
+		    assert all(len(v["halt_wait_hist"]) == 32 and "timer" in v["wake"] for v in r["vcpus"])
+	END
+}
+
 late_reader() {
 	local i bytes=''
 	for ((i = 0; i < 251; i++)); do bytes+=$(printf '\\x%02x' $i); done
@@ -320,7 +357,7 @@ terminal_tests() {
 	for n in 1 3; do
 		check "stub: tty: signal $n" pty "$start;signal $n;exit $((128 + n));mode cooked" "$stub" run idle
 	done
-	for n in 4 5 6 7 8 10 11 12 14 24 25 26 27 29 30 31; do
+	for n in 4 5 6 7 8 10 11 14 24 25 26 27 29 30 31; do
 		check "stub: tty: restored by fatal signal $n" \
 			pty "$start;signal $n;exit $((128 + n));mode cooked" "$stub" run idle
 	done
@@ -407,7 +444,7 @@ real_tests() {
 			"$@" "$out/echo.bin"
 	done
 	check "lull: dead halt" code 72 "halt" "$lull" run --flat-mode long "$out/deadhalt.bin"
-	check "lull: statistics" code 33 "^exits " "$lull" run --stats --flat-mode long "$out/exit33.bin"
+	check "lull: statistics" code 33 "^exits " "$lull" run --stats table --flat-mode long "$out/exit33.bin"
 }
 
 last_words() { run 0 "$@" && stdout_has "guest runs" && silent stderr; }

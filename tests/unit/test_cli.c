@@ -8,11 +8,28 @@
 #include <cmocka.h>
 
 #include "vmm/cli_input.c"
+#include "vmm/cli_json.c"
+#include "vmm/cli_report.c"
 #include "vmm/cli_stats.c"
 
 #include <stdlib.h>
 
 static bool raw;
+
+void cli_say(const char *fmt, ...)
+{
+	(void)fmt;
+}
+
+const char *lull_version(void)
+{
+	return "0";
+}
+
+void cli_text(const char *text)
+{
+	(void)text;
+}
 
 bool cli_tty_is_raw(void)
 {
@@ -217,6 +234,7 @@ static void sums_over_all_cpus(void **state)
 
 		for (int s = 0; s < LULL_WAKE_SOURCES; s++)
 			is_max = is_max || a + i == &one.sum.wake[s].latency_max_ns;
+		is_max = is_max || a + i == &one.sum.window_ns || a + i == &one.sum.wake_cost_ns;
 		assert_int_equal(a[i], i + 1);
 		assert_int_equal(b[i], (i + 1) * (is_max ? 3 : 6));
 	}
@@ -264,11 +282,134 @@ static void table_fits_80_columns(void **state)
 		for (uint64_t *n = &runs[r].sum.exits; n < (uint64_t *)(&runs[r].sum + 1); n++)
 			*n = r ? 99999 : 123456789012;
 	cli_stats_print(file, runs, 2);
+	cli_stats_print(file, runs, 1);
 	fclose(file);
 	for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
 		if (strlen(line) > 79)
 			fail_msg("too wide: %s", line);
 	free(text);
+}
+
+/* ------------------------------------------------------------------------------ JSON */
+
+/* What the calls between begin_json() and end_json() write. */
+static char *json_buffer;
+static size_t json_size;
+
+static struct json begin_json(void)
+{
+	return (struct json){.out = open_memstream(&json_buffer, &json_size)};
+}
+
+static void end_json(struct json *j, const char *want)
+{
+	fclose(j->out);
+	assert_string_equal(json_buffer, want);
+	free(json_buffer);
+}
+
+static void json_has_commas_between_values_only(void **state)
+{
+	static const uint64_t numbers[] = {0, 1, UINT64_MAX};
+	struct json j = begin_json();
+
+	(void)state;
+	json_open(&j, NULL, '{');
+	json_open(&j, "a", '{');
+	json_close(&j, '}');
+	json_open(&j, "b", '[');
+	json_open(&j, NULL, '{');
+	json_bool(&j, "c", true);
+	json_close(&j, '}');
+	json_number(&j, NULL, 7);
+	json_close(&j, ']');
+	json_numbers(&j, "d", numbers, 3);
+	json_numbers(&j, "e", numbers, 0);
+	json_text(&j, "f", NULL);
+	json_bool(&j, "g", false);
+	json_close(&j, '}');
+	end_json(&j,
+	         "{\"a\":{},\"b\":[{\"c\":true},7],\"d\":[0,1,18446744073709551615],\"e\":[],\"f\":null,\"g\":false}");
+}
+
+static void json_text_is_always_valid(void **state)
+{
+	static const struct {
+		const char *text, *want;
+	} cases[] = {
+		{"", "\"\""},
+		{"a\"b\\c/", "\"a\\\"b\\\\c/\""},
+		{"\n\t\x01\x7f", "\"\\u000a\\u0009\\u0001\\u007f\""},
+		{"\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\xb4", "\"\xc3\xbc \xe2\x82\xac \xf0\x9f\x98\xb4\""},
+		{"\xff", "\"\\ufffd\""},
+		{"\xc3", "\"\\ufffd\""},                                  /* cut off */
+		{"\xe2\x82", "\"\\ufffd\\ufffd\""},                       /* cut off */
+		{"\xc0\x80", "\"\\ufffd\\ufffd\""},                       /* longer than needed */
+		{"\xe0\x9f\xbf", "\"\\ufffd\\ufffd\\ufffd\""},            /* longer than needed */
+		{"\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""},            /* a surrogate */
+		{"\xf4\x90\x80\x80", "\"\\ufffd\\ufffd\\ufffd\\ufffd\""}, /* above U+10FFFF */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct json j = begin_json();
+
+		json_text(&j, NULL, cases[i].text);
+		end_json(&j, cases[i].want);
+	}
+}
+
+/* fake_vcpus gives each number of the structure another value: all of them must show up, in the order of vCPUs. */
+static void json_report_has_every_figure(void **state)
+{
+	struct options opt = {.stats = "f", .config = {.kernel = "a\"b", .irqchip = "kernel"}};
+	struct cli_report report = {.opt = &opt, .fd = 0, .start_ns = 100};
+	size_t figures = (sizeof(struct lull_vcpu_stats) - offsetof(struct lull_vcpu_stats, exits)) / sizeof(uint64_t);
+	char *text;
+
+	(void)state;
+	fake_vcpus = 1;
+	text = cli_report_take_last(&report, NULL, 1100);
+	assert_non_null(text);
+	assert_non_null(strstr(text, "\"elapsed_ns\":1000,\"last\":true,\"kernel\":\"a\\\"b\",\"irqchip\":\"kernel\""));
+	for (size_t i = 1; i <= figures; i++) {
+		char want[4][32];
+		bool found = false;
+
+		snprintf(want[0], sizeof(want[0]), ":%zu,", i);
+		snprintf(want[1], sizeof(want[1]), ":%zu}", i);
+		snprintf(want[2], sizeof(want[2]), "[%zu,", i);
+		snprintf(want[3], sizeof(want[3]), ",%zu", i);
+		for (int w = 0; w < 4; w++)
+			found = found || strstr(strstr(text, "\"vcpus\""), want[w]);
+		if (!found)
+			fail_msg("figure %zu of struct lull_vcpu_stats is not in the report", i);
+	}
+	assert_int_equal(text[strlen(text) - 1], '\n');
+	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
+	free(text);
+}
+
+/* The n-th report is due n intervals after the start; those that were missed do not come late. */
+static void reports_are_due_at_intervals(void **state)
+{
+	struct options opt = {.stats = "table", .stats_interval_ns = 100};
+	struct cli_report report = {.opt = &opt, .fd = -1};
+
+	(void)state;
+	cli_report_start(&report, 1000);
+	assert_int_equal(report.next_ns, 1100);
+	cli_report_due(&report, NULL, 1099);
+	assert_int_equal(report.next_ns, 1100);
+	cli_report_due(&report, NULL, 1100);
+	assert_int_equal(report.next_ns, 1200);
+	cli_report_due(&report, NULL, 1555);
+	assert_int_equal(report.next_ns, 1600);
+	opt.stats_interval_ns = 0;
+	report.next_ns = 0;
+	cli_report_start(&report, 1000);
+	cli_report_due(&report, NULL, 5000);
+	assert_int_equal(report.next_ns, 0);
 }
 
 int main(void)
@@ -283,6 +424,10 @@ int main(void)
 		cmocka_unit_test(sums_over_all_cpus),
 		cmocka_unit_test(times_have_three_digits),
 		cmocka_unit_test(table_fits_80_columns),
+		cmocka_unit_test(json_has_commas_between_values_only),
+		cmocka_unit_test(json_text_is_always_valid),
+		cmocka_unit_test(json_report_has_every_figure),
+		cmocka_unit_test(reports_are_due_at_intervals),
 	};
 
 	return cmocka_run_group_tests_name("cli", tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void defaults(void **state)
 	assert_null(opt.config.cmdline);
 	assert_null(opt.config.serial);
 	assert_true(opt.serial_stdio);
-	assert_false(opt.dry_run || opt.stats || opt.timeout_ns);
+	assert_false(opt.dry_run || opt.stats || opt.stats_interval_ns || opt.timeout_ns);
 }
 
 static void every_spelling(void **state)
@@ -162,7 +162,7 @@ static void options_reach_the_config(void **state)
 {
 	(void)state;
 	accepts("run -i rd --irqchip kernel --halt-poll fixed:9 --cpu-affinity 0:1 --serial file=x --on-reboot restart "
-	        "--debug-exit raw --no-x2apic --no-tsc-deadline --no-pv-eoi --dry-run --stats --log-level error k");
+	        "--debug-exit raw --no-x2apic --no-tsc-deadline --no-pv-eoi --dry-run --stats f --log-level error k");
 	assert_string_equal(opt.config.initrd, "rd");
 	assert_string_equal(opt.config.irqchip, "kernel");
 	assert_string_equal(opt.config.halt_poll, "fixed:9");
@@ -171,7 +171,8 @@ static void options_reach_the_config(void **state)
 	assert_false(opt.serial_stdio);
 	assert_int_equal(opt.config.flags, LULL_RESTART_ON_RESET | LULL_DEBUG_EXIT_RAW | LULL_NO_X2APIC |
 	                                           LULL_NO_TSC_DEADLINE | LULL_NO_PV_EOI);
-	assert_true(opt.dry_run && opt.stats);
+	assert_true(opt.dry_run);
+	assert_string_equal(opt.stats, "f");
 	assert_int_equal(opt.config.log_level, LULL_LOG_ERROR);
 	accepts("run --on-reboot exit --debug-exit qemu --serial stdio k");
 	assert_int_equal(opt.config.flags, 0);
@@ -185,6 +186,18 @@ static void options_reach_the_config(void **state)
 	assert_string_equal(opt.output, "f");
 	assert_string_equal(opt.config.kernel, "k");
 	accepts("demo --irqchip user --halt-poll none --timeout 3");
+	accepts("run --poll-wait mwaitx --powersave ignore --poll-budget 5,vm=20 --max-pollers 3 --stats table "
+	        "--stats-interval 0.25 k");
+	assert_string_equal(opt.config.poll_wait, "mwaitx");
+	assert_string_equal(opt.config.powersave, "ignore");
+	assert_string_equal(opt.config.poll_budget, "5,vm=20");
+	assert_int_equal(opt.config.max_pollers, 3);
+	assert_string_equal(opt.stats, "table");
+	assert_int_equal(opt.stats_interval_ns, 250000000);
+	refuses("run --powersave st k", "ignore, strict or smart");
+	refuses("run --powersave strict|smart k", "ignore, strict or smart");
+	refuses("run --powersave ~ k", "ignore, strict or smart");
+	refuses("run --stats-interval 1 k", "without --stats");
 }
 
 static void unknown_options_get_a_suggestion(void **state)
@@ -212,11 +225,13 @@ static void repeated_options_are_refused(void **state)
 		else if (strcmp(spec->name, "serial") == 0)
 			value = "pty";
 		else if (strchr(spec->value, '|'))
-			value = strchr(spec->value, '|') + 1;
+			value = strrchr(spec->value, '|') + 1;
 		else if (strcmp(spec->name, "log-level") == 0)
 			value = "info";
 		snprintf(line, sizeof(line), "%s --%s %s --%s %s k", command, spec->name, value ? value : "",
 		         spec->name, value ? value : "");
+		if (strcmp(spec->name, "stats-interval") == 0)
+			strcat(line, " --stats f");
 		if (spec->repeats)
 			accepts(line);
 		else
