@@ -86,6 +86,7 @@ struct policy_view {
 	uint64_t window_ns; /* poll window of the last plan */
 	uint64_t wake_ns;   /* wake latency */
 	uint64_t cost_ns;   /* CPU time that a sleep and wake is worth */
+	uint64_t lead_ns;   /* how long before a timer it wakes up to spin, at most */
 };
 
 enum policy_kind {

@@ -30,6 +30,8 @@
 #define CAP_LAMBDA     8.0f
 #define BACK_OFF_NS    2000000u /* no polling for so long after the host took the CPU away */
 #define BACK_OFF_MAX   20000000u
+#define STARVED        16.0f     /* a wake so many times later than the mean, and */
+#define STARVED_NS     500000.0f /* so late, also says that others want the CPU */
 #define LONGEST_NS     9e18f
 #define WAKE_PRESET_NS 10000
 
@@ -58,12 +60,12 @@ struct cost {
 	float window[WINDOWS];
 	float wake[2], late[2]; /* mean wake latency after short and long idle; its quantile that a pre-wake covers */
 	float lambda, quantile, switch_ns, arm_ns;
-	float b;      /* what a sleep and wake is worth */
-	float debt;   /* the account: cost beyond twice the optimum */
-	float awake;  /* cost since the last sleep */
-	float timer;  /* of the plan in force */
-	float chosen; /* and its window */
-	uint64_t blind_until_ns, gap_ns;
+	float b;                               /* what a sleep and wake is worth */
+	float debt;                            /* the account: cost beyond twice the optimum */
+	float awake;                           /* cost since the last sleep */
+	float timer;                           /* of the plan in force */
+	float chosen;                          /* and its window */
+	uint64_t halted_at_ns, blind_until_ns; /* start of the last halt; no polling before */
 	uint32_t back_off_ns;
 	uint8_t best[CONTEXTS];
 	bool spin_best[CONTEXTS];
@@ -192,6 +194,7 @@ static void cost_plan(void *state, const struct policy_hint *hint, struct policy
 	float near, max = to_ns(hint->max_ns);
 
 	*plan = (struct policy_plan){.sleep_ns = POLICY_NEVER};
+	c->halted_at_ns = hint->now_ns;
 	c->timer = to_ns(hint->timer_ns);
 	c->context = (uint8_t)((hint->io ? 3 : 0) + c->idle);
 	c->kind = PLAN_ASLEEP;
@@ -293,12 +296,15 @@ static void settle(struct cost *c, const struct policy_sample *s, float d, float
 static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 {
 	float *wake = &c->wake[class], *late = &c->late[class];
-	float sample = smaller(to_ns(wake_ns), 8 * *wake + 1);
+	float before = *wake, sample = smaller(to_ns(wake_ns ? wake_ns : 1), 8 * before);
 
-	*late += 0.03f * *wake * (sample > *late ? c->quantile : c->quantile - 1);
+	/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster.
+	 */
+	*late += 0.03f * before * (sample > *late ? c->quantile : c->quantile - 1);
+	*wake += (sample - before) / 16;
+	*late *= *wake / before;
 	if (*late < 0)
 		*late = 0;
-	*wake += (sample - *wake) / 16;
 	c->wake_known[class] = true;
 	if (!c->wake_known[!class]) {
 		c->wake[!class] = *wake;
@@ -306,13 +312,26 @@ static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 	}
 }
 
-static void learn_gap(struct cost *c, uint64_t gap_ns)
+/* Others want this CPU: no polling for a while, and for twice as long if that happens again soon after. */
+static void back_off(struct cost *c, uint64_t now_ns)
 {
-	bool again = c->gap_ns && gap_ns - c->gap_ns <= 4 * (uint64_t)c->back_off_ns;
+	bool again = c->blind_until_ns && now_ns <= c->blind_until_ns + BACK_OFF_MAX;
 
 	c->back_off_ns = again ? (uint32_t)policy_min(2 * c->back_off_ns, BACK_OFF_MAX) : BACK_OFF_NS;
-	c->gap_ns = gap_ns;
-	c->blind_until_ns = gap_ns + c->back_off_ns;
+	c->blind_until_ns = now_ns + c->back_off_ns;
+}
+
+/* The host took the CPU away while we polled. Or a thread that polls much and sleeps now and then, so that its time
+ * slice starts anew, is made to wait for its turn when it wakes. */
+static void learn_contention(struct cost *c, const struct policy_sample *s)
+{
+	uint64_t wake_ns = s->wake_ns[1] != POLICY_NEVER ? s->wake_ns[1] : s->wake_ns[0];
+	float wake = wake_ns != POLICY_NEVER ? to_ns(wake_ns) : 0;
+
+	if (s->gap_ns)
+		back_off(c, s->gap_ns);
+	else if (wake > STARVED_NS && wake > STARVED * c->wake[idle_class(to_ns(s->event_ns))])
+		back_off(c, c->halted_at_ns + s->halt_ns);
 }
 
 static void cost_observe(void *state, const struct policy_sample *s)
@@ -321,8 +340,8 @@ static void cost_observe(void *state, const struct policy_sample *s)
 	float d = to_ns(s->event_ns ? s->event_ns : 1), max = to_ns(s->max_ns);
 	int class = idle_class(d);
 
-	if (s->gap_ns && c->use_back_off)
-		learn_gap(c, s->gap_ns);
+	if (c->use_back_off)
+		learn_contention(c, s);
 	if (s->source == POLICY_REQUEST || s->invalid)
 		return;
 	float buy = price(c, class);
@@ -349,7 +368,12 @@ static void cost_view(const void *state, struct policy_view *view)
 {
 	const struct cost *c = state;
 
-	*view = (struct policy_view){from_ns(c->chosen), from_ns(c->wake[c->idle == 2]), from_ns(c->b)};
+	*view = (struct policy_view){
+		.window_ns = from_ns(c->chosen),
+		.wake_ns = from_ns(c->wake[c->idle == 2]),
+		.cost_ns = from_ns(c->b),
+		.lead_ns = from_ns(c->late[0] > c->late[1] ? c->late[0] : c->late[1]),
+	};
 }
 
 /* -------------------------------------------------------------------------------- the table */
