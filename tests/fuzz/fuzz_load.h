@@ -43,6 +43,7 @@ enum {
 struct fuzz_guest {
 	struct guest_mem mem;
 	struct machine machine;
+	unsigned loads;
 };
 
 static struct fuzz_guest fuzz_guests[4];
@@ -114,6 +115,8 @@ static inline void fuzz_load(const uint8_t *head, const uint8_t *image, size_t s
 	req->cmdline = fuzz_cmdline;
 	req->machine = &g->machine;
 	req->mem = &g->mem;
+	if (++g->loads % 1024 == 0) /* or images all over the guest's RAM add up to more than the fuzzer may use */
+		invariant(guest_mem_clear(&g->mem) == 0);
 	int ret = load_kernel(req, &out, &err);
 	if (ret < 0)
 		fuzz_check_error(&err, ret);
