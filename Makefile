@@ -33,12 +33,12 @@ all: $(B)/lull $(B)/liblull.a $(B)/liblull.so guests
 .PHONY: all lib guests unit install clean FORCE
 .DELETE_ON_ERROR:
 
-# ---- the command: one static binary on musl; kernel and libfdt headers are seen through links ----
-$(B)/sysinclude/.done:
+# ---- the command: one static binary on musl; headers of the kernel, libfdt and liburing are seen through links ----
+$(B)/sysinclude/.done: Makefile
 	$(Q)mkdir -p $(@D)
 	$(Q)for d in linux asm-generic; do ln -sfn /usr/include/$$d $(@D)/$$d; done; \
 	ln -sfn /usr/include/$$(gcc -print-multiarch)/asm $(@D)/asm; \
-	for f in fdt.h libfdt.h libfdt_env.h; do ln -sf /usr/include/$$f $(@D)/$$f; done; touch $@
+	for f in fdt.h libfdt.h libfdt_env.h liburing.h liburing; do ln -sfn /usr/include/$$f $(@D)/$$f; done; touch $@
 
 # Objects are made again when the flags change.
 write_stamp = $(Q)mkdir -p $(@D); echo '$(1)' | cmp -s - $@ || echo '$(1)' > $@
@@ -66,10 +66,10 @@ $(H)/%.o: %.S $(B)/guests/demo.elf
 # musl-gcc has no -static-pie of its own: the same by hand.
 MUSL_LIB := /usr/lib/x86_64-linux-musl
 LINK := -static -nostartfiles -Wl,-pie,--no-dynamic-linker,-z,text,-z,relro,-z,now,-z,noexecstack,--gc-sections,--build-id=sha1
-FDT_A = $(shell gcc -print-file-name=libfdt.a)
+LIBS_A = $(shell gcc -print-file-name=libfdt.a) $(shell gcc -print-file-name=liburing.a)
 $(B)/lull: $(cli_obj) $(musl_obj)
 	$(call say,LD,$@)
-	$(Q)$(MUSL_CC) $(LINK) -o $@.full $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ $(FDT_A) $(MUSL_LIB)/crtn.o
+	$(Q)$(MUSL_CC) $(LINK) -o $@.full $(MUSL_LIB)/rcrt1.o $(MUSL_LIB)/crti.o $^ $(LIBS_A) $(MUSL_LIB)/crtn.o
 	$(Q)strip -o $@ $@.full
 
 # ---- the library: internals localised, so that an application's own bus_add() stays its own ----
@@ -79,7 +79,7 @@ $(B)/liblull.a: $(host_obj)
 	$(Q)ld -r -o $(B)/lull-lib.o $^ && objcopy --localize-hidden $(B)/lull-lib.o && rm -f $@ && ar rcs $@ $(B)/lull-lib.o
 $(B)/liblull.so: $(host_obj) lull.map
 	$(call say,LD,$@)
-	$(Q)$(CC) -shared -Wl,--version-script=lull.map,-z,relro,-z,now,-soname,liblull.so.0 -o $@ $(host_obj) -lfdt -lpthread
+	$(Q)$(CC) -shared -Wl,--version-script=lull.map,-z,relro,-z,now,-soname,liblull.so.0 -o $@ $(host_obj) -lfdt -luring -lpthread
 # For tests: the same objects, nothing hidden.
 $(H)/liball.a: $(host_obj)
 	$(Q)rm -f $@ && ar rcs $@ $^
@@ -92,7 +92,7 @@ unit_src := $(wildcard tests/unit/test_*.c)
 unit_bin := $(unit_src:tests/unit/%.c=$(H)/unit/%)
 $(H)/unit/%: tests/unit/%.c $(H)/liball.a $(H)/flags
 	$(call say,CC,$<)
-	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -Itests -I. $< $(H)/liball.a -lcmocka -lfdt -lpthread -o $@
+	$(Q)mkdir -p $(@D); $(CC) $(HOST_FLAGS) -Itests -I. $< $(H)/liball.a -lcmocka -lfdt -luring -lpthread -o $@
 unit: $(unit_bin)
 include tests/tests.mk
 

@@ -125,7 +125,7 @@ exported_symbols() {
 
 readme_example() {
 	sed -n '/^```c$/,/^```$/p' README.md | sed '1d;$d' >"$out/example.c"
-	gcc -Wall -Wextra -Werror "$out/example.c" -Iinclude build/liblull.a -lfdt -lpthread -o "$out/example"
+	gcc -Wall -Wextra -Werror "$out/example.c" -Iinclude build/liblull.a -lfdt -luring -lpthread -o "$out/example"
 }
 
 n=0 failed=0

@@ -3,7 +3,7 @@
 # what `make check` needs. docs/dependencies.md gives the reason for each.
 set -eu
 
-build='gcc libc6-dev linux-libc-dev make musl-tools libfdt-dev'
+build='gcc libc6-dev linux-libc-dev make musl-tools libfdt-dev liburing-dev'
 check='libcmocka-dev clang clang-tidy clang-format libclang-rt-dev cppcheck shellcheck spin device-tree-compiler
 	acpica-tools qemu-system-x86 busybox-static cpio xz-utils git procps python3'
 

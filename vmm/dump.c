@@ -102,6 +102,8 @@ int lull_dump(const struct lull_config *config, const char *what, void **data, s
 	machine_init(m, full.vcpus, full.ram_bytes);
 	m->cmdline = full.cmdline ? full.cmdline : "";
 	ret = mainboard_describe(m, err);
+	if (ret == 0)
+		ret = mainboard_describe_virtio(m, full.disk_count, !(full.flags & LULL_NO_RNG), err);
 	if (ret < 0)
 		;
 	else if (!strcmp(what, "machine"))

@@ -135,6 +135,7 @@ int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, stru
 
 void mainboard_fini(struct mainboard *b)
 {
+	mainboard_unplug_virtio(b);
 	serial_destroy(b->serial);
 	acpi_pm_destroy(b->pm);
 	fw_cfg_destroy(b->fw_cfg);

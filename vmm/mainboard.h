@@ -10,13 +10,23 @@
 #include "endings.h"
 #include "log.h"
 #include "machine.h"
+#include "poll_hook.h"
 
 struct acpi_pm;
 struct chardev;
+struct disk_file;
+struct event_loop;
 struct fw_cfg;
 struct irqchip;
 struct serial;
+struct virtio_dev;
+struct virtio_mmio;
 struct lull_error;
+
+struct virtio_slot {
+	struct virtio_dev *dev;
+	struct virtio_mmio *transport;
+};
 
 struct mainboard {
 	struct bus pio, mmio;
@@ -32,6 +42,20 @@ struct mainboard {
 	struct pvpanic pvpanic;
 	struct shutdown_port shutdown_port;
 	struct debug_console debug_console;
+	struct virtio_slot virtio[MACHINE_VIRTIO_SLOTS];
+	unsigned virtio_count;
+	struct poll_hooks poll_hooks;
+};
+
+/* What the VM keeps for its virtio devices from boot to boot, and what they need of it. All of it outlives the board.
+ */
+struct mainboard_hosts {
+	const struct guest_mem *mem;
+	struct event_loop *loop;
+	const struct log *log;
+	struct disk_file *const *disks;
+	unsigned disk_count;
+	bool rng;
 };
 
 /* The table alone, without a device behind it: enough for `lull dump`. */
@@ -42,5 +66,12 @@ int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, stru
                    struct chardev *chardev, const struct board_sink *sink, const struct log *log,
                    struct lull_error *err);
 void mainboard_fini(struct mainboard *b);
+
+/* ---- mainboard_virtio.c: slots are filled in this order, disks first ---- */
+int mainboard_describe_virtio(struct machine *m, unsigned disks, bool rng, struct lull_error *err);
+/* Describes and makes them, after mainboard_init(); mainboard_fini() undoes it. */
+int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hosts, struct irqchip *chip,
+                          struct lull_error *err);
+void mainboard_unplug_virtio(struct mainboard *b);
 
 #endif

@@ -156,6 +156,17 @@ static int set_serial(struct options *opt, const struct option_spec *spec, const
 	return 0;
 }
 
+static int add_disk(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (value[0] == '\0')
+		return bad_value(spec, value, err);
+	if (opt->config.disk_count == OPTIONS_DISKS_MAX)
+		return options_bad(err, "--disk: %d disks are the most a machine takes", OPTIONS_DISKS_MAX);
+	opt->disks[opt->config.disk_count++] = value;
+	opt->config.disks = opt->disks;
+	return 0;
+}
+
 /* The position of value among two words, or -1. */
 static int pick(const char *value, const char *first, const char *second)
 {
@@ -197,6 +208,16 @@ static int set_debug_exit(struct options *opt, const struct option_spec *spec, c
 	if (which < 0)
 		return bad_value(spec, value, err);
 	opt->config.flags |= which ? LULL_DEBUG_EXIT_RAW : 0u;
+	return 0;
+}
+
+static int set_rng(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	int which = pick(value, "on", "off");
+
+	if (which < 0)
+		return bad_value(spec, value, err);
+	opt->config.flags |= which ? LULL_NO_RNG : 0u;
 	return 0;
 }
 
@@ -270,6 +291,12 @@ const struct option_spec option_specs[] = {
          .help = "host CPUs of each virtual CPU: lists joined by ':', the last one repeats, such as 0:1 or 0-3,8"},
 	{"serial", 0, "WHERE", RUN | DUMP, set_serial, .accepts = "stdio, null, file=PATH, pty or socket=PATH",
          .help = "the serial port: stdio, null, file=PATH, pty or socket=PATH (stdio)"},
+	{"disk", 0, "WHAT", RUN | DUMP, add_disk, .repeats = true,
+         .accepts = "path=FILE, maybe with more behind commas",
+         .help = "a disk for the guest: path=FILE[,ro][,direct][,serial=TEXT][,queues=N][,engine=sync|io_uring]"
+                 "[,rate=BYTES][,iops=N]"},
+	{"rng", 0, "on|off", RUN | DUMP, set_rng, .accepts = "on or off",
+         .help = "an entropy device, fed by the host's random numbers (on)"},
 	{"timeout", 0, "SECONDS", RUN | DEMO, set_timeout, .accepts = "seconds above 0, such as 10 or 0.5",
          .help = "stop the guest after so long and exit with 124; fractions are fine"},
 	{"on-reboot", 0, "exit|restart", RUN, set_on_reboot, .accepts = "exit or restart",

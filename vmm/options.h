@@ -15,6 +15,8 @@ enum command {
 	COMMAND_VERSION = 1 << 5,
 };
 
+#define OPTIONS_DISKS_MAX 8
+
 /* What the user asked for. Strings point into argv, except cmdline, which is owned. */
 struct options {
 	enum command command;
@@ -24,6 +26,7 @@ struct options {
 	const char *dump_what;
 	const char *output;
 	char *cmdline;
+	const char *disks[OPTIONS_DISKS_MAX]; /* config.disks points here */
 	bool serial_stdio;
 	bool dry_run;
 	const char *stats;          /* "table", the path of a file, or NULL */

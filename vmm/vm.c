@@ -356,6 +356,9 @@ static int create(struct lull_vm *vm, const struct lull_config *config, struct l
 		ret = vm->chardev ? 0 : -EINVAL;
 	}
 	if (ret == 0)
+		ret = vm_hosts_open(vm, err);
+	vm->config.disks = NULL; /* the caller's, and not needed any more */
+	if (ret == 0)
 		ret = vm_build(vm, err);
 	vm->times.total_ns = clock_ns() - start;
 	return ret;
@@ -406,6 +409,7 @@ void vm_destroy(struct lull_vm *vm)
 	vm_unbuild(vm);
 	if (vm->chardev)
 		chardev_close(vm->chardev);
+	vm_hosts_close(vm);
 	close_events(vm);
 	guest_mem_fini(&vm->mem);
 	image_close(&vm->kernel);

@@ -20,7 +20,7 @@ embed() {
 	name=$1
 	shift
 	# shellcheck disable=SC2086 # words
-	if gcc $flags "$@" -lfdt -lcmocka -lpthread -o "build/lib-test/$name"; then
+	if gcc $flags "$@" -lfdt -luring -lcmocka -lpthread -o "build/lib-test/$name"; then
 		LD_LIBRARY_PATH=build CMOCKA_MESSAGE_OUTPUT=TAP "build/lib-test/$name" 2>&1 | sed "s|^\(.*ok [0-9]* - \)|\1$name: |"
 	else
 		echo "not ok 1 - $name # does not compile"

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* words.h - the texts that describe a device, such as "tap=vm0,mtu=9000": words between commas, each "key" or "key=value". */
+#ifndef LULL_WORDS_H
+#define LULL_WORDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Cuts the first word off in place and returns the rest, NULL when there is none. ",," is a comma in a word. */
+char *words_cut(char *words);
+
+/* Digits, maybe with K, M or G behind them. */
+bool words_size(const char *text, uint64_t *size);
+
+#endif
