@@ -110,7 +110,7 @@ static unsigned mp_entries(struct table_buf *buf, const struct machine *m, const
 	return count;
 }
 
-int mptable_build(const struct machine *m, void *data, size_t size, struct lull_error *err)
+int mptable_build(const struct machine *m, void *buf, size_t size, struct lull_error *err)
 {
 	const struct machine_entry *lapic = machine_find(m, MACHINE_LAPIC, 0);
 	const struct machine_entry *ioapic = machine_find(m, MACHINE_IOAPIC, 0);
@@ -126,7 +126,7 @@ int mptable_build(const struct machine *m, void *data, size_t size, struct lull_
 		.oem_id = {'L', 'U', 'L', 'L', ' ', ' ', ' ', ' '},
 		.product_id = {'M', 'I', 'C', 'R', 'O', 'V', 'M', ' ', ' ', ' ', ' ', ' '},
 	};
-	struct table_buf buf;
+	struct table_buf tables;
 	uint8_t *table;
 
 	if (!lapic || !ioapic)
@@ -134,17 +134,17 @@ int mptable_build(const struct machine *m, void *data, size_t size, struct lull_
 	pointer.checksum = table_checksum(&pointer, sizeof(pointer));
 	header.lapic = (uint32_t)lapic->base;
 
-	table_buf_init(&buf, data, size);
-	table_buf_add(&buf, &pointer, sizeof(pointer));
-	table_buf_add(&buf, &header, sizeof(header));
-	header.entries = (uint16_t)mp_entries(&buf, m, ioapic);
-	if (buf.overflow)
+	table_buf_init(&tables, buf, size);
+	table_buf_add(&tables, &pointer, sizeof(pointer));
+	table_buf_add(&tables, &header, sizeof(header));
+	header.entries = (uint16_t)mp_entries(&tables, m, ioapic);
+	if (tables.overflow)
 		return error_set(err, -E2BIG, "MP table: needs more than %zu bytes", size);
 
-	table = buf.data + sizeof(pointer);
-	header.length = (uint16_t)(buf.used - sizeof(pointer));
+	table = tables.data + sizeof(pointer);
+	header.length = (uint16_t)(tables.used - sizeof(pointer));
 	memcpy(table, &header, sizeof(header));
 	header.checksum = table_checksum(table, header.length);
 	memcpy(table, &header, sizeof(header));
-	return (int)buf.used;
+	return (int)tables.used;
 }

@@ -160,7 +160,7 @@ static int read_setting(struct policy_spec *spec, const char *at, const char *en
 	const char *value = equals ? equals + 1 : at;
 	size_t length = equals ? (size_t)(equals - at) : 0;
 
-	while (equals && key->name && (strlen(key->name) != length || strncmp(key->name, at, length)))
+	while (equals && key->name && (strlen(key->name) != length || strncmp(key->name, at, length) != 0))
 		key++;
 	if (!key->name)
 		return unknown_key(spec->policy, at, length, err);

@@ -164,7 +164,7 @@ static bool spin_times(const struct cost *c, int x, float *from, float *until)
 
 static void plan_learned(struct cost *c, const struct policy_hint *hint, struct policy_plan *plan)
 {
-	float late = c->late[idle_class(c->timer)], w = c->window[c->best[c->context]], from, until;
+	float late = c->late[idle_class(c->timer)], w = c->window[c->best[c->context]], from = 0, until = 0;
 	bool spin = c->spin_best[c->context] && spin_times(c, c->context, &from, &until);
 
 	if (spin && until < c->timer - late && until - from <= to_ns(hint->max_ns)) {
@@ -317,7 +317,7 @@ static void back_off(struct cost *c, uint64_t now_ns)
 {
 	bool again = c->blind_until_ns && now_ns <= c->blind_until_ns + BACK_OFF_MAX;
 
-	c->back_off_ns = again ? (uint32_t)policy_min(2 * c->back_off_ns, BACK_OFF_MAX) : BACK_OFF_NS;
+	c->back_off_ns = again ? (uint32_t)policy_min(2 * (uint64_t)c->back_off_ns, BACK_OFF_MAX) : BACK_OFF_NS;
 	c->blind_until_ns = now_ns + c->back_off_ns;
 }
 

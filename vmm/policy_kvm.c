@@ -67,7 +67,7 @@ static void kvm_observe(void *state, const struct policy_sample *sample)
 	if (!sample->may_poll || sample->source == POLICY_REQUEST)
 		return;
 	if (sample->invalid)
-		shrink(k);
+		shrink(k); /* NOLINT(bugprone-branch-clone): the questions in KVM's order */
 	else if (!max)
 		k->window = 0;
 	else if (sample->halt_ns <= k->window)

@@ -24,7 +24,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK_BYTES (128 * 1024)
+#define STACK_BYTES KiB(128)
 
 /* The vCPU that this thread runs: all the kick handler knows. */
 static __thread struct vcpu *current __attribute__((tls_model("initial-exec")));

@@ -72,7 +72,7 @@ int vcpu_write_boot_tables(struct guest_mem *mem, struct lull_error *err)
 		LARGE = 1 << 7,
 		ENTRIES = 512
 	};
-	uint64_t *table = guest_mem_at(mem, gpa(MACHINE_PAGE_TABLES), 6 * 4096);
+	uint64_t *table = guest_mem_at(mem, gpa(MACHINE_PAGE_TABLES), KiB(24));
 	const uint64_t gdt[] = {
 		[SEL_CODE32 / 8] = 0x00cf9b000000ffffull,
 		[SEL_CODE64 / 8] = 0x00af9b000000ffffull,
@@ -85,8 +85,8 @@ int vcpu_write_boot_tables(struct guest_mem *mem, struct lull_error *err)
 	table[0] = (MACHINE_PAGE_TABLES + 4096) | PRESENT_WRITE_USER;
 	for (unsigned i = 0; i < 4; i++)
 		table[ENTRIES + i] = (MACHINE_PAGE_TABLES + (2 + i) * 4096) | PRESENT_WRITE_USER;
-	for (uint64_t i = 0; i < 4 * ENTRIES; i++)
-		table[2 * ENTRIES + i] = i << 21 | PRESENT_WRITE_USER | LARGE;
+	for (uint64_t i = 0; i < 4ull * ENTRIES; i++)
+		table[2ull * ENTRIES + i] = i << 21 | PRESENT_WRITE_USER | LARGE;
 	return 0;
 }
 
