@@ -44,7 +44,7 @@ struct mainboard {
 	struct debug_console debug_console;
 	struct virtio_slot virtio[MACHINE_VIRTIO_SLOTS];
 	unsigned virtio_count;
-	struct poll_hooks poll_hooks;
+	struct poll_hooks *poll_hooks; /* the VM's; filled here */
 };
 
 /* What the VM keeps for its virtio devices from boot to boot, and what they need of it. All of it outlives the board.
@@ -53,6 +53,7 @@ struct mainboard_hosts {
 	const struct guest_mem *mem;
 	struct event_loop *loop;
 	const struct log *log;
+	struct poll_hooks *poll_hooks; /* filled with what polling vCPUs can do for the devices */
 	struct disk_file *const *disks;
 	unsigned disk_count;
 	bool rng;

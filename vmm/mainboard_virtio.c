@@ -68,6 +68,7 @@ static int plug(struct mainboard *b, struct virtio_dev *dev, const struct mainbo
 int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hosts, struct irqchip *chip,
                           struct lull_error *err)
 {
+	b->poll_hooks = hosts->poll_hooks;
 	int ret = mainboard_describe_virtio(&b->machine, hosts->disk_count, hosts->rng, err);
 
 	for (unsigned i = 0; i < hosts->disk_count && ret == 0; i++) {
@@ -75,7 +76,7 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
 		ret = plug(b, dev, hosts, chip, err);
 		if (ret == 0) {
 			const struct poll_hook hook = virtio_blk_poll_hook(dev);
-			poll_hooks_add(&b->poll_hooks, &hook);
+			poll_hooks_add(hosts->poll_hooks, &hook);
 		}
 	}
 	if (ret == 0 && hosts->rng)
@@ -90,5 +91,6 @@ void mainboard_unplug_virtio(struct mainboard *b)
 		virtio_mmio_destroy(slot->transport);
 		slot->dev->ops->destroy(slot->dev);
 	}
-	b->poll_hooks.count = 0;
+	if (b->poll_hooks)
+		b->poll_hooks->count = 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * poll_hook.h - how a vCPU that polls in a halt completes the I/O of devices itself, instead of waking the I/O thread for it.
+ * poll_hook.h - how a vCPU that polls in a halt completes the I/O of devices itself, instead of waking the I/O thread
+ * for it.
  *
  *     poll_hooks_enter(hooks);           // the I/O thread is not woken from here on
  *     while (polling)
@@ -8,13 +9,14 @@
  *     poll_hooks_leave(hooks);           // the I/O thread is woken again from here on; true: as above
  *     wake_block(...)                    // with a ticket from before enter
  *
- * Nothing is lost in between: leave() first allows the wake-up of the I/O thread and looks at the completions after that, while
- * the host posts a completion first and looks at the permission after that. One of the two sees the other. What leave()
- * completes is announced as any interrupt is, so the vCPU's ticket is stale and wake_block() returns at once.
+ * Nothing is lost in between: leave() first allows the wake-up of the I/O thread and looks at the completions after
+ * that, while the host posts a completion first and looks at the permission after that. One of the two sees the other.
+ * What leave() completes is announced as any interrupt is, so the vCPU's ticket is stale and wake_block() returns at
+ * once.
  *
- * Any number of vCPUs may be between enter and leave; the last one to leave gives the permission back. None of these calls
- * blocks for long: poll() does not wait for a lock that another completer holds, leave() waits for one that is held for the time
- * of a submission.
+ * Any number of vCPUs may be between enter and leave; the last one to leave gives the permission back. None of these
+ * calls blocks for long: poll() does not wait for a lock that another completer holds, leave() waits for one that is
+ * held for the time of a submission.
  */
 #ifndef LULL_POLL_HOOK_H
 #define LULL_POLL_HOOK_H
@@ -24,8 +26,8 @@
 
 struct poll_hook {
 	void (*enter)(void *ctx);
-	bool (*poll)(void *ctx);  /* a few loads when there is nothing; true: completed something */
-	bool (*leave)(void *ctx); /* true: completed something */
+	bool (*poll)(void *ctx);          /* a few loads when there is nothing; true: completed something */
+	bool (*leave)(void *ctx);         /* true: completed something */
 	unsigned (*in_flight)(void *ctx); /* requests that the host has not answered yet; a snapshot */
 	void *ctx;
 };

@@ -210,6 +210,7 @@ static int make_board(struct lull_vm *vm, struct lull_error *err)
 		.mem = &vm->mem,
 		.loop = &vm->loop,
 		.log = &vm->log,
+		.poll_hooks = &vm->poll_hooks,
 		.disks = vm->disks,
 		.disk_count = vm->disk_count,
 		.rng = !(vm->config.flags & LULL_NO_RNG),

@@ -78,15 +78,15 @@ expand() {
 	END { flush() }' "$conf"
 }
 
-# Sets command to the words of one run. @N in the options stands for a file of N bytes.
+# Sets command to the words of one run. @N in the options stands for a file of N bytes, its own for each run.
 make_command() {
 	local options=$8 word
 	command=("$lull" run --debug-exit raw --serial "file=$tmp/serial.${10}" --irqchip "$5" --cpus "$4" --mem "$mem"
 		--timeout "$6" --cmdline "$9")
 	for word in $options; do
-		if [[ $word == @* ]]; then
-			[ -e "$tmp/${word#@}" ] || head -c "${word#@}" /dev/zero > "$tmp/${word#@}"
-			word=$tmp/${word#@}
+		if [[ $word =~ ^(.*)@([0-9]+)(.*)$ ]]; then
+			truncate -s "${BASH_REMATCH[2]}" "$tmp/file.${10}.${BASH_REMATCH[2]}"
+			word=${BASH_REMATCH[1]}$tmp/file.${10}.${BASH_REMATCH[2]}${BASH_REMATCH[3]}
 		fi
 		command+=("$word")
 	done
@@ -113,7 +113,7 @@ run_one() {
 		tail -n 40 "$tmp/out.$n" "$tmp/serial.$n" | sed 's/^/# /'
 	fi > "$tmp/tap.new.$n"
 	mv "$tmp/tap.new.$n" "$tmp/tap.$n"
-	rm -f "$tmp/out.$n" "$tmp/serial.$n"
+	rm -f "$tmp/out.$n" "$tmp/serial.$n" "$tmp/file.$n".*
 	[ "$verdict" = ok ] || echo "$title" >> "$tmp/failed"
 }
 
