@@ -4,6 +4,7 @@
 
 #include "error.h"
 #include "util.h"
+#include "words.h"
 
 #include <errno.h>
 #include <string.h>
@@ -13,22 +14,6 @@ struct key {
 	bool takes_value;
 	int (*set)(struct disk_config *c, const char *value, struct lull_error *err);
 };
-
-/* Digits, maybe with K, M or G behind them. */
-static bool parse_size(const char *text, uint64_t *size)
-{
-	char *end;
-
-	errno = 0;
-	unsigned long long n = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || errno)
-		return false;
-	unsigned shift = *end == 'K' ? 10 : *end == 'M' ? 20 : *end == 'G' ? 30 : 0;
-	if (shift)
-		end++;
-	*size = (uint64_t)n << shift;
-	return !*end && *size >> shift == n;
-}
 
 static int set_path(struct disk_config *c, const char *value, struct lull_error *err)
 {
@@ -69,7 +54,7 @@ static int set_queues(struct disk_config *c, const char *value, struct lull_erro
 {
 	uint64_t n;
 
-	if (!parse_size(value, &n) || n < 1 || n > DISK_QUEUES_MAX)
+	if (!words_size(value, &n) || n < 1 || n > DISK_QUEUES_MAX)
 		return error_set(err, -EINVAL, "disk: queues '%s': give 1 to %u", value, DISK_QUEUES_MAX);
 	c->queues = (unsigned)n;
 	return 0;
@@ -88,14 +73,14 @@ static int set_engine(struct disk_config *c, const char *value, struct lull_erro
 
 static int set_rate(struct disk_config *c, const char *value, struct lull_error *err)
 {
-	if (!parse_size(value, &c->bytes_per_second) || !c->bytes_per_second)
+	if (!words_size(value, &c->bytes_per_second) || !c->bytes_per_second)
 		return error_set(err, -EINVAL, "disk: rate '%s': give bytes per second above 0, such as 50M", value);
 	return 0;
 }
 
 static int set_iops(struct disk_config *c, const char *value, struct lull_error *err)
 {
-	if (!parse_size(value, &c->ops_per_second) || !c->ops_per_second)
+	if (!words_size(value, &c->ops_per_second) || !c->ops_per_second)
 		return error_set(err, -EINVAL, "disk: iops '%s': give requests per second above 0, such as 1000",
 		                 value);
 	return 0;
@@ -129,23 +114,6 @@ static int set_word(struct disk_config *c, const char *word, bool is_first, stru
 	                 word);
 }
 
-/* Cuts the next word off in place: up to a comma that has none behind it. NULL: that was the last. */
-static char *cut_word(char *word)
-{
-	char *to = word;
-
-	for (char *from = word; *from; from++, to++) {
-		if (*from == ',' && from[1] != ',') {
-			*to = '\0';
-			return from + 1;
-		}
-		from += *from == ',';
-		*to = *from;
-	}
-	*to = '\0';
-	return NULL;
-}
-
 int disk_config_parse(struct disk_config *config, const char *spec, struct lull_error *err)
 {
 	char *words = strdup(spec), *word = words;
@@ -153,7 +121,7 @@ int disk_config_parse(struct disk_config *config, const char *spec, struct lull_
 
 	*config = (struct disk_config){.queues = 1};
 	while (word && ret == 0) {
-		char *next = cut_word(word);
+		char *next = words_cut(word);
 		ret = set_word(config, word, word == words, err);
 		word = next;
 	}
