@@ -10,7 +10,8 @@ layer() { # layer STEM: which layer a file belongs to
 	util | error | log | clock | stats | wake | bus | irq | poll_hook | guest_mem | event_loop | host_fd | chardev*) echo base ;;
 	machine* | acpi | acpi_dsdt | aml | fdt | mptable | boot_tables | table_buf) echo tables ;;
 	image | load*) echo load ;;
-	halt | policy* | power | budget | contention | cpu_wait) echo halt ;;
+	halt | policy* | trace | power | budget | contention | cpu_wait) echo halt ;;
+	sim | sim_* | workload | replay) echo replay ;;
 	kvm | guest_cpuid) echo kvm ;;
 	irqchip*) echo irqchip ;;
 	vcpu*) echo vcpu ;;
@@ -29,6 +30,7 @@ declare -A may=(
 	[tables]="base api"
 	[load]="base tables"
 	[halt]="base api"
+	[replay]="base api halt"
 	[kvm]="base api"
 	[irqchip]="base kvm device vcpu"
 	[vcpu]="base api kvm halt load tables irqchip device"

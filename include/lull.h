@@ -86,6 +86,11 @@ struct lull_config {
 	   [,iops=N]", see lull(1). Files stay open and locked for the life of the VM. */
 	const char *const *disks;
 	uint32_t disk_count;
+	uint32_t net_count;
+	/* Network interfaces, first to last: "tap=NAME", "tap", "fd=N" or "socket=PATH", then [,mac=ADDRESS][,mtu=N]
+	   [,queues=N][,rate=BYTES][,name=TEXT], see lull(1). A descriptor stays the caller's. */
+	const char *const *nets;
+	const char *console; /* as serial, for a virtio console; NULL: there is none */
 };
 
 struct lull_vm;
@@ -141,6 +146,10 @@ LULL_API int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu);
 
 /* Where the serial port ended up: the pty's path, the socket's path, or "". */
 LULL_API const char *lull_vm_serial_path(const struct lull_vm *vm);
+LULL_API const char *lull_vm_console_path(const struct lull_vm *vm); /* the same for the console */
+
+/* Which interface of the host a network interface of the guest leads to: the name of its tap, or "". */
+LULL_API const char *lull_vm_net_interface(const struct lull_vm *vm, uint32_t net);
 
 /* ------------------------------------------------------------------------------ statistics */
 
@@ -217,6 +226,18 @@ struct lull_stats {
 LULL_API int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out);
 LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out);
 
+struct lull_net_stats {
+	uint32_t size;
+	uint32_t link_is_up;           /* 0: the other end has gone */
+	uint64_t rx_frames, rx_bytes;  /* to the guest */
+	uint64_t rx_dropped, rx_waits; /* did not fit the guest's buffers; times the host waited for buffers */
+	uint64_t tx_frames, tx_bytes;
+	uint64_t tx_dropped, tx_waits; /* the host would not have them; times the guest waited for the host */
+};
+
+/* -EINVAL: there is no such network interface. */
+LULL_API int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_stats *out);
+
 /* --------------------------------------------------------------------------- custom devices */
 
 struct lull_device {
@@ -260,6 +281,32 @@ LULL_API int lull_doctor(void (*line)(void *ctx, const char *verdict, const char
 LULL_API const void *lull_demo_image(size_t *bytes);
 
 LULL_API const char *lull_version(void);
+
+/* --------------------------------------------------------------------------- halts on record */
+
+/* Makes a trace of a synthetic workload at path, the same for the same seed everywhere. An unknown workload is answered
+ * with the list of those there are. */
+LULL_API int lull_trace_generate(const char *workload, uint64_t seed, uint64_t halts, const char *path,
+                                 struct lull_error *err);
+
+enum lull_replay_flag {
+	LULL_REPLAY_JSON = 1u << 0, /* JSON instead of tables */
+};
+
+struct lull_replay {
+	uint32_t size;
+	uint32_t flags;              /* enum lull_replay_flag */
+	const char *const *files;    /* recorded or generated traces */
+	const char *const *policies; /* as in lull_config.halt_poll; NULL: every built-in policy */
+	uint32_t file_count, policy_count;
+	uint32_t lambda_milli; /* cost = CPU time + lambda * latency; in thousandths, 0: 2000 */
+	uint32_t reserved;
+	uint64_t wake_ns, switch_ns, arm_ns; /* what waiting costs on the host; 0: as recorded, or presets */
+};
+
+/* What each policy would have cost on each trace; text() gets the report in pieces. Needs no KVM. */
+LULL_API int lull_replay(const struct lull_replay *replay, void (*text)(void *ctx, const char *text), void *ctx,
+                         struct lull_error *err);
 
 #ifdef __cplusplus
 }

@@ -38,3 +38,15 @@ bench-start: all
 bench-halt: all
 	$(Q)tests/bench/halt.sh
 .PHONY: bench-halt
+
+# What the cost-aware policy promises, measured by replay: target, result, verdict. HALTS: how many to fuzz.
+HALTS := 10000000
+policy_src := $(wildcard tests/policy/*.c)
+$(H)/policy-targets: $(policy_src) tests/policy/targets.h $(H)/liball.a $(H)/flags
+	$(call say,CC,$@)
+	$(Q)$(CC) $(HOST_FLAGS) -I. $(policy_src) $(H)/liball.a -lfdt -lpthread -o $@
+policy-targets: $(H)/policy-targets
+	$(Q)$< $(HALTS)
+policy-targets-long: HALTS := 100000000
+policy-targets-long: policy-targets
+.PHONY: policy-targets policy-targets-long
