@@ -21,7 +21,7 @@ lint:
 
 demo:
 	$(Q)tests/install-deps.sh build
-	$(Q)$(MAKE) --no-print-directory $(B)/lull
+	$(Q)$(MAKE) --no-print-directory -j$$(nproc) $(B)/lull
 	$(Q)$(B)/lull demo
 
 # What a variable of the Makefile holds, for scripts: make -s print-HOST_FLAGS
