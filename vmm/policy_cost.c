@@ -32,7 +32,8 @@
 #define BACK_OFF_MAX   20000000u
 #define STARVED        16.0f     /* a wake so many times later than the mean, and */
 #define STARVED_NS     500000.0f /* so late, also says that others want the CPU */
-#define LONGEST_NS     9e18f
+#define LONGEST_NS     1e18f     /* of all times */
+#define LONGEST_WAKE   1e9f      /* and of wake latencies */
 #define WAKE_PRESET_NS 10000
 
 enum {
@@ -82,7 +83,7 @@ static const float steps[WINDOWS] = {0,       1 / 16.f, 1 / 8.f, 3 / 16.f, 1 / 4
 
 static float to_ns(uint64_t v)
 {
-	return v > INT64_MAX ? LONGEST_NS : (float)(int64_t)v;
+	return v > (uint64_t)LONGEST_NS ? LONGEST_NS : (float)(int64_t)v;
 }
 
 static uint64_t from_ns(float v)
@@ -175,12 +176,12 @@ static void plan_learned(struct cost *c, const struct policy_hint *hint, struct 
 	}
 	if (w > 0 && c->awake > FRESH * c->b)
 		w = 0;
-	w = smaller(w, to_ns(hint->max_ns));
-	plan->poll_ns = from_ns(w);
+	plan->poll_ns = policy_min(from_ns(w), hint->max_ns);
 	if (!c->use_prewake || hint->timer_ns == POLICY_NEVER)
 		return;
 	if (w > c->timer - late) {
-		plan->poll_ns = hint->timer_ns;
+		if (hint->timer_ns <= hint->max_ns)
+			plan->poll_ns = hint->timer_ns;
 	} else if (late <= to_ns(hint->max_ns)) {
 		c->kind = PLAN_PREWAKE;
 		plan->sleep_ns = hint->timer_ns - from_ns(late);
@@ -203,10 +204,10 @@ static void cost_plan(void *state, const struct policy_hint *hint, struct policy
 		return;
 	c->kind = PLAN_WINDOW;
 	near = smaller(c->late[0] + c->switch_ns, c->b);
-	if (c->use_prewake && c->timer <= near && c->timer <= max)
+	if (c->use_prewake && c->timer <= near && hint->timer_ns <= hint->max_ns)
 		plan->poll_ns = hint->timer_ns;
 	else if (c->use_guard && c->debt > GUARD * c->b && c->b <= max)
-		plan->poll_ns = from_ns(c->b);
+		plan->poll_ns = policy_min(from_ns(c->b), hint->max_ns);
 	else
 		plan_learned(c, hint, plan);
 	c->chosen = to_ns(plan->poll_ns);
@@ -296,7 +297,7 @@ static void settle(struct cost *c, const struct policy_sample *s, float d, float
 static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 {
 	float *wake = &c->wake[class], *late = &c->late[class];
-	float before = *wake, sample = smaller(to_ns(wake_ns ? wake_ns : 1), 8 * before);
+	float before = *wake, sample = smaller(to_ns(wake_ns ? wake_ns : 1), smaller(8 * before, LONGEST_WAKE));
 
 	/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster.
 	 */
@@ -360,7 +361,8 @@ static void cost_observe(void *state, const struct policy_sample *s)
 	if (s->wake_ns[1] != POLICY_NEVER)
 		learn_wake(c, class, s->wake_ns[1]);
 	if (s->switch_ns)
-		c->switch_ns += (smaller(to_ns(s->switch_ns), 8 * c->switch_ns + 1) - c->switch_ns) / 16;
+		c->switch_ns +=
+			(smaller(to_ns(s->switch_ns), smaller(8 * c->switch_ns + 1, LONGEST_WAKE)) - c->switch_ns) / 16;
 	set_prices(c);
 }
 
