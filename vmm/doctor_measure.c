@@ -164,7 +164,7 @@ int doctor_measure(const struct doctor *d, struct kvm *kvm, struct lull_error *e
 	if (ret < 0)
 		return ret;
 	const struct vcpu_env env = {.kvm = kvm, .mem = &mem, .tsc_khz = kvm_tsc_khz(kvm)};
-	ret = kvm_route_msrs(kvm, err);
+	ret = kvm_route_msrs(kvm, false, err);
 	if (ret == 0)
 		ret = kvm_map_memory(kvm, &mem, err);
 	if (ret == 0)

@@ -165,6 +165,10 @@ static void edit_pv(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
 	e->eax = opt->kernel_irqchip ? supported : supported & PV_FEATURES_USER;
 	if (!opt->pv_eoi)
 		e->eax &= ~(1u << KVM_FEATURE_PV_EOI);
+	if (opt->no_steal_time)
+		e->eax &= ~(1u << KVM_FEATURE_STEAL_TIME);
+	else if (opt->own_steal_time)
+		e->eax |= 1u << KVM_FEATURE_STEAL_TIME;
 	e->edx = 0; /* KVM_HINTS_REALTIME is only for vCPUs that have a CPU to themselves */
 }
 

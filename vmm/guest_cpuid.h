@@ -15,6 +15,7 @@ struct cpuid_options {
 	unsigned vcpus;
 	bool kernel_irqchip; /* then every PV feature that KVM supports stays */
 	bool x2apic, tsc_deadline, pv_eoi;
+	bool no_steal_time, own_steal_time; /* neither: as KVM has it */
 };
 
 #define CPUID_EXTRA 16 /* entries that cpuid_make() may add */

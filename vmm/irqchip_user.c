@@ -101,7 +101,7 @@ static void user_destroy(struct irqchip *chip)
 
 static int user_create(struct irqchip **chip, const struct irqchip_config *config, struct lull_error *err)
 {
-	int ret = kvm_route_msrs(config->kvm, err);
+	int ret = kvm_route_msrs(config->kvm, config->steal_msr, err);
 	if (ret < 0)
 		return ret;
 	struct irqchip_user *u = calloc(1, sizeof(*u) + config->cpus * sizeof(u->cpus[0]));

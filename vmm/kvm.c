@@ -140,7 +140,7 @@ int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *e
 	return 0;
 }
 
-int kvm_route_msrs(struct kvm *kvm, struct lull_error *err)
+int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err)
 {
 	/* x2APIC MSRs cannot be filtered; without an in-kernel APIC they fail inside KVM, which INVAL turns into exits.
 	 */
@@ -155,10 +155,11 @@ int kvm_route_msrs(struct kvm *kvm, struct lull_error *err)
 		{0x1b, 1},              /* IA32_APIC_BASE */
 		{0x6e0, 1},             /* IA32_TSC_DEADLINE: KVM alone would swallow it */
 		{MSR_KVM_PV_EOI_EN, 3}, /* and MSR_KVM_POLL_CONTROL */
+		{MSR_KVM_STEAL_TIME, 1}, /* last: not always */
 	};
 	uint8_t bitmaps[ARRAY_SIZE(route)];
 	struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
-	for (size_t i = 0; i < ARRAY_SIZE(route); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(route) - !steal_time; i++) {
 		bitmaps[i] = (uint8_t)~route[i].denied;
 		filter.ranges[i] = (struct kvm_msr_filter_range){
 			.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,

@@ -35,8 +35,9 @@ int kvm_check(const struct kvm *kvm, int cap);
 /* KVM_ENABLE_CAP on the VM. */
 int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *err);
 
-/* Guest accesses to these MSRs come out as exits: IA32_APIC_BASE, IA32_TSC_DEADLINE, PV EOI, poll control. */
-int kvm_route_msrs(struct kvm *kvm, struct lull_error *err);
+/* Guest accesses to these MSRs come out as exits: IA32_APIC_BASE, IA32_TSC_DEADLINE, PV EOI, poll control, and
+ * steal time if asked for. */
+int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err);
 
 /* Rate of the host's TSC: KVM's word, or measured over 20 ms where KVM does not say. */
 uint64_t kvm_tsc_khz(const struct kvm *kvm);

@@ -134,6 +134,7 @@ static void set_dead(struct vcpu *v, bool dead)
 static void park(struct vcpu *v)
 {
 	v->env->parked(v->env->ctx, true);
+	steal_before_wait(&v->steal);
 	for (;;) {
 		uint32_t ticket = wake_ticket(&v->wake);
 		uint32_t requests = atomic_load(&v->requests);
@@ -190,11 +191,16 @@ static void wait_halted(struct vcpu *v, uint32_t ticket)
 	set_dead(v, chip->ops->is_dead(chip, v));
 	/* The futex has the deadline: a timer left armed would wake this thread twice. */
 	vcpu_arm_timer(v, WAKE_NEVER);
+	steal_before_wait(&v->steal);
+	uint64_t gaps = stat_get(&v->halt.stats.gaps);
 	halt_wait(&v->halt, ticket, chip->ops->deadline(chip, v));
+	if (stat_get(&v->halt.stats.gaps) != gaps)
+		steal_exempt(&v->steal);
 }
 
 static enum exit_action enter(struct vcpu *v, uint32_t ticket)
 {
+	steal_before_entry(&v->steal);
 	if (!wake_enter(&v->wake, ticket))
 		return EXIT_RESUME;
 	int ret = ioctl(v->fd, KVM_RUN, 0);
@@ -276,6 +282,7 @@ int vcpu_create(struct vcpu *v, unsigned index, const struct vcpu_env *env, stru
 	v->timer_tsc = WAKE_NEVER;
 	atomic_store(&v->tid, -1);
 	wake_init(&v->wake, kick, v);
+	steal_init(&v->steal, &env->steal, index);
 	int fd = ioctl(env->kvm->vm_fd, KVM_CREATE_VCPU, (unsigned long)index);
 	if (fd < 0)
 		return error_sys(err, -errno, "KVM_CREATE_VCPU %u", index);
@@ -298,6 +305,7 @@ void vcpu_destroy(struct vcpu *v)
 		close(v->fd);
 	}
 	v->fd = -1;
+	steal_fini(&v->steal);
 	free(v->cpuid);
 	free(v->dump);
 	v->cpuid = NULL;

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "lull.h"
 #include "stats.h"
+#include "steal.h"
 #include "wake.h"
 
 #include <linux/kvm.h>
@@ -29,6 +30,7 @@ struct vcpu_env {
 	struct guest_mem *mem;
 	struct irqchip *chip;
 	const struct log *log;
+	struct steal_config steal;
 	uint64_t tsc_khz;
 	int kick_signal;
 	void *ctx;
@@ -72,6 +74,7 @@ struct vcpu {
 
 	/* vCPU thread. */
 	struct halt halt;
+	struct steal steal; /* has a part for the I/O thread */
 	int64_t tsc_offset;      /* guest TSC = host TSC + this; constant after set-up */
 	bool dead;               /* what env->dead() was told last */
 	bool syncs_events;       /* user backend: the run page carries KVM's event state */

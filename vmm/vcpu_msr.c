@@ -18,9 +18,22 @@ static int read_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 	case MSR_KVM_POLL_CONTROL:
 		*value = v->halt.guest_allows;
 		return 0;
+	case MSR_KVM_STEAL_TIME:
+		return steal_msr_read(&v->steal, value);
 	default:
 		return -EINVAL;
 	}
+}
+
+/* hybrid: the area is KVM's, and we have to know it too. */
+static int write_steal_time(struct vcpu *v, uint64_t value)
+{
+	int ret = steal_msr_write(&v->steal, value);
+	if (ret == 0 && v->steal.config->mode == STEAL_HYBRID)
+		ret = vcpu_set_msr(v, MSR_KVM_STEAL_TIME, value);
+	if (ret < 0)
+		steal_reset(&v->steal);
+	return ret;
 }
 
 static int write_msr(struct vcpu *v, uint32_t index, uint64_t value)
@@ -35,6 +48,8 @@ static int write_msr(struct vcpu *v, uint32_t index, uint64_t value)
 			return -EINVAL;
 		v->halt.guest_allows = value;
 		return 0;
+	case MSR_KVM_STEAL_TIME:
+		return write_steal_time(v, value);
 	default:
 		return -EINVAL;
 	}

@@ -168,6 +168,7 @@ int vcpu_setup_init(struct vcpu *v)
 	static const uint32_t pv[] = {MSR_KVM_SYSTEM_TIME_NEW, MSR_KVM_SYSTEM_TIME, MSR_KVM_STEAL_TIME};
 	for (size_t i = 0; i < ARRAY_SIZE(pv); i++)
 		(void)vcpu_set_msr(v, pv[i], 0);
+	steal_reset(&v->steal);
 	struct kvm_vcpu_events events;
 	if (ioctl(v->fd, KVM_GET_VCPU_EVENTS, &events) == 0) {
 		memset(&events.exception, 0, sizeof(events.exception));

@@ -296,6 +296,19 @@ int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_con
 	return halt_parse(out, &words, err);
 }
 
+static int parse_steal_time(struct lull_vm *vm, struct lull_error *err)
+{
+	bool kernel_chip = vm->chip_ops == &irqchip_kernel;
+	int ret = steal_mode_parse(&vm->steal_mode, vm->config.steal_time, kernel_chip, err);
+	vm->config.steal_time = NULL; /* the caller's, and not needed any more */
+	if (ret < 0 || vm->steal_mode < STEAL_HYBRID)
+		return ret;
+	int seen = steal_probe_preempt();
+	if (seen < 0)
+		log_debug(&vm->log, "steal-time: no vCPU is marked preempted: perf_event_open: %s", strerror(-seen));
+	return 0;
+}
+
 static int check_config(struct lull_vm *vm, struct lull_error *err)
 {
 	const char *chip = vm->config.irqchip ? vm->config.irqchip : "user";
@@ -316,7 +329,8 @@ static int check_config(struct lull_vm *vm, struct lull_error *err)
 		return ret;
 	halt_shared_set(&vm->halt, &halt);
 	budget_init(&vm->halt.vm_budget, halt.vm_budget_percent);
-	return parse_affinity(vm, err);
+	ret = parse_steal_time(vm, err);
+	return ret < 0 ? ret : parse_affinity(vm, err);
 }
 
 static int open_events(struct lull_vm *vm, struct lull_error *err)

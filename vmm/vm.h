@@ -49,6 +49,7 @@ struct lull_vm {
 	struct log log;
 	const struct irqchip_ops *chip_ops;
 	struct halt_shared halt; /* any thread */
+	enum steal_mode steal_mode;
 	struct poll_hooks poll_hooks; /* filled when the machine is built */
 	cpu_set_t *affinity;
 	unsigned affinity_count;

@@ -86,6 +86,7 @@ static int make_chip(struct lull_vm *vm, struct lull_error *err)
 		.x2apic = vm->x2apic,
 		.tsc_deadline = vm->tsc_deadline,
 		.pv_eoi = !(vm->config.flags & LULL_NO_PV_EOI),
+		.steal_msr = vm->steal_mode != STEAL_KVM,
 		.notify = on_notify,
 		.active = on_active,
 		.notify_ctx = vm,
@@ -134,6 +135,8 @@ static int make_vcpus(struct lull_vm *vm, struct lull_error *err)
 		.x2apic = vm->x2apic,
 		.tsc_deadline = vm->tsc_deadline,
 		.pv_eoi = !(vm->config.flags & LULL_NO_PV_EOI),
+		.no_steal_time = vm->steal_mode == STEAL_OFF,
+		.own_steal_time = vm->steal_mode == STEAL_VMM,
 	};
 	struct kvm_cpuid2 *cpuid = cpuid_make(&vm->kvm, &opt, err);
 	if (!cpuid)
@@ -167,6 +170,14 @@ static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 		.dead = on_dead,
 		.parked = on_parked,
 		.finished = on_finished,
+	};
+	vm->env.steal = (struct steal_config){
+		.mode = vm->steal_mode,
+		.mem = &vm->mem,
+		.loop = &vm->loop,
+		.log = &vm->log,
+		.tsc_khz = vm->env.tsc_khz,
+		.kick_signal = vm->config.kick_signal,
 	};
 	if (vm->chip_ops == &irqchip_kernel && kvm_check(&vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER) <= 0)
 		vm->tsc_deadline = false;
