@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* words.h - the texts that describe a device, such as "tap=vm0,mtu=9000": words between commas, each "key" or "key=value". */
+/* words.h - the texts that describe a device, such as "tap=vm0,mtu=9000": words between commas, each "key" or
+ * "key=value". */
 #ifndef LULL_WORDS_H
 #define LULL_WORDS_H
 

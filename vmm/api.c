@@ -6,6 +6,7 @@
 #include "acpi_pm.h"
 #include "error.h"
 #include "ioapic.h"
+#include "net_host.h"
 #include "util.h"
 
 #include <errno.h>
@@ -171,6 +172,16 @@ const char *lull_vm_serial_path(const struct lull_vm *vm)
 	return chardev_path(vm->chardev);
 }
 
+const char *lull_vm_console_path(const struct lull_vm *vm)
+{
+	return vm->console ? chardev_path(vm->console) : "";
+}
+
+const char *lull_vm_net_interface(const struct lull_vm *vm, uint32_t net)
+{
+	return net < vm->net_count ? vm->nets[net]->interface : "";
+}
+
 /* ------------------------------------------------------------------------------- statistics */
 
 int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
@@ -187,6 +198,25 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 		.setup_load_ns = vm->times.load_ns,
 		.setup_tables_ns = vm->times.tables_ns,
 		.setup_total_ns = vm->times.total_ns,
+	};
+	return export(out, &s, sizeof(s));
+}
+
+int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_stats *out)
+{
+	if (net >= vm->net_count)
+		return -EINVAL;
+	const struct net_host *h = vm->nets[net];
+	const struct lull_net_stats s = {
+		.link_is_up = !atomic_load(&h->gone),
+		.rx_frames = atomic_load(&h->rx.frames),
+		.rx_bytes = atomic_load(&h->rx.bytes),
+		.rx_dropped = atomic_load(&h->rx.dropped),
+		.rx_waits = atomic_load(&h->rx.waits),
+		.tx_frames = atomic_load(&h->tx.frames),
+		.tx_bytes = atomic_load(&h->tx.bytes),
+		.tx_dropped = atomic_load(&h->tx.dropped),
+		.tx_waits = atomic_load(&h->tx.waits),
 	};
 	return export(out, &s, sizeof(s));
 }

@@ -23,7 +23,7 @@ static const struct {
 	const char *theirs, *ours;
 } known_elsewhere[] = {
 	{"smp", "cpus"},       {"vcpus", "cpus"},       {"memory", "mem"},     {"append", "cmdline"},
-	{"params", "cmdline"}, {"initramfs", "initrd"}, {"console", "serial"}, {"affinity", "cpu-affinity"},
+	{"params", "cmdline"}, {"initramfs", "initrd"}, {"netdev", "net"}, {"affinity", "cpu-affinity"},
 };
 
 static const struct option_spec *find_option(const char *name, size_t len, unsigned commands)
@@ -194,6 +194,23 @@ static int parse_arguments(struct parser *p)
 	return 0;
 }
 
+static bool was_given(const struct parser *p, const char *name)
+{
+	return p->seen >> (find_option(name, strlen(name), ~0u) - option_specs) & 1;
+}
+
+/* Standard input has one reader. A serial port that nobody asked for makes way for the console. */
+static int share_stdio(const struct parser *p)
+{
+	if (!p->opt->console_stdio || !p->opt->serial_stdio)
+		return 0;
+	if (was_given(p, "serial"))
+		return options_bad(p->err, "--console: stdio is the serial port's already; give one of them null, "
+		                           "file=PATH, pty or socket=PATH");
+	p->opt->serial_stdio = false;
+	return 0;
+}
+
 static int check_whole(const struct parser *p)
 {
 	const struct option_spec *level = find_option("log-level", 9, ~0u), *verbose = find_letter('v', ~0u);
@@ -211,7 +228,7 @@ static int check_whole(const struct parser *p)
 		return options_bad(
 			p->err,
 			"dump: nothing to show given; use acpi, fdt, e820, cpuid, machine or an ACPI signature");
-	return 0;
+	return share_stdio(p);
 }
 
 static const struct command_spec *find_command(const char *name)

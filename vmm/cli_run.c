@@ -3,6 +3,7 @@
  * the guest, for signals, for input and for the timeout, all in one ppoll(), and wakes up for nothing else. */
 #include "cli.h"
 #include "cli_input.h"
+#include "cli_net.h"
 #include "cli_out.h"
 #include "cli_report.h"
 #include "cli_tty.h"
@@ -230,29 +231,32 @@ static void loop(struct run *run)
 
 /* ------------------------------------------------------------------------------ before and after */
 
-/* With --serial stdio the guest's input comes through a pipe from us, and its output goes to stdout without us. */
-static int open_serial(struct run *run, struct lull_config *config, char *text, size_t size)
+/* With stdio the guest's input comes through a pipe from us, and its output goes to stdout without us. */
+static int open_stdio(struct run *run, struct lull_config *config, char *text, size_t size)
 {
 	int ret;
 
-	if (!run->opt->serial_stdio)
+	if (!run->opt->serial_stdio && !run->opt->console_stdio)
 		return 0;
 	ret = cli_input_open(&run->input, on_key, run);
 	if (ret)
 		return ret;
 	run->has_input = true;
 	snprintf(text, size, "fd=%d,%d", run->input.pipe_in, STDOUT_FILENO);
-	config->serial = text;
+	*(run->opt->serial_stdio ? &config->serial : &config->console) = text;
 	return 0;
 }
 
 static void say_started(struct run *run)
 {
-	const char *path = lull_vm_serial_path(run->vm);
+	const char *serial = lull_vm_serial_path(run->vm), *console = lull_vm_console_path(run->vm);
 	struct lull_stats stats = {.size = sizeof(stats)};
 
-	if (*path)
-		cli_say("serial: %s", path);
+	if (*serial)
+		cli_say("serial: %s", serial);
+	if (*console)
+		cli_say("console: %s", console);
+	cli_net_say(&run->opt->config, run->vm);
 	if (run->opt->config.log_level >= LULL_LOG_INFO)
 		for (uint32_t i = 0; lull_vm_vcpu_tid(run->vm, i) > 0; i++)
 			cli_say("vcpu%u: thread %d", i, lull_vm_vcpu_tid(run->vm, i));
@@ -360,7 +364,8 @@ int cli_run(const struct options *opt)
 	struct run run = {.opt = opt, .signal_fd = -1};
 	struct lull_config config = opt->config;
 	struct lull_error err = {0};
-	char serial[48];
+	struct cli_net net;
+	char stdio[48];
 	int code, ret;
 
 	config.log = cli_log;
@@ -368,21 +373,24 @@ int cli_run(const struct options *opt)
 		cli_say("%s", err.text);
 		return CLI_CANNOT;
 	}
-	ret = open_serial(&run, &config, serial, sizeof(serial));
+	ret = open_stdio(&run, &config, stdio, sizeof(stdio));
 	if (ret) {
-		cli_say("serial: cannot make a pipe: %s; raise the limit of open files", strerror(-ret));
+		cli_say("stdio: cannot make a pipe: %s; raise the limit of open files", strerror(-ret));
 		cli_report_close(&run.report);
 		return CLI_CANNOT;
 	}
-	run.vm = lull_vm_create(&config, &err);
+	ret = cli_net_open(&net, &config);
+	run.vm = ret ? NULL : lull_vm_create(&config, &err);
 	if (!run.vm) {
-		cli_say("%s", err.text);
+		if (!ret)
+			cli_say("%s", err.text);
 		code = CLI_CANNOT;
 	} else if (opt->dry_run) {
 		code = dry_run(&run, &config);
 	} else {
 		code = run_vm(&run);
 	}
+	cli_net_close(&net);
 	if (run.signal_fd >= 0)
 		close(run.signal_fd);
 	if (run.has_input)

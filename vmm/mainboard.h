@@ -18,6 +18,7 @@ struct disk_file;
 struct event_loop;
 struct fw_cfg;
 struct irqchip;
+struct net_host;
 struct serial;
 struct virtio_dev;
 struct virtio_mmio;
@@ -55,8 +56,16 @@ struct mainboard_hosts {
 	const struct log *log;
 	struct poll_hooks *poll_hooks; /* filled with what polling vCPUs can do for the devices */
 	struct disk_file *const *disks;
-	unsigned disk_count;
+	struct net_host *const *nets;
+	struct chardev *console; /* or NULL */
+	unsigned disk_count, net_count;
 	bool rng;
+};
+
+/* How many of each virtio device. */
+struct mainboard_slots {
+	unsigned disks, nets;
+	bool console, rng;
 };
 
 /* The table alone, without a device behind it: enough for `lull dump`. */
@@ -68,8 +77,8 @@ int mainboard_init(struct mainboard *b, unsigned vcpus, uint64_t ram_bytes, stru
                    struct lull_error *err);
 void mainboard_fini(struct mainboard *b);
 
-/* ---- mainboard_virtio.c: slots are filled in this order, disks first ---- */
-int mainboard_describe_virtio(struct machine *m, unsigned disks, bool rng, struct lull_error *err);
+/* ---- mainboard_virtio.c: slots are filled in the order of struct mainboard_slots ---- */
+int mainboard_describe_virtio(struct machine *m, const struct mainboard_slots *slots, struct lull_error *err);
 /* Describes and makes them, after mainboard_init(); mainboard_fini() undoes it. */
 int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hosts, struct irqchip *chip,
                           struct lull_error *err);

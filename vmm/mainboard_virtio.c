@@ -7,7 +7,9 @@
 #include "irqchip.h"
 #include "util.h"
 #include "virtio_blk.h"
+#include "virtio_console.h"
 #include "virtio_mmio.h"
+#include "virtio_net.h"
 #include "virtio_rng.h"
 
 #include <errno.h>
@@ -31,13 +33,17 @@ static int describe(struct machine *m, const char *name, struct lull_error *err)
 	return machine_add(m, &entry, err);
 }
 
-int mainboard_describe_virtio(struct machine *m, unsigned disks, bool rng, struct lull_error *err)
+int mainboard_describe_virtio(struct machine *m, const struct mainboard_slots *slots, struct lull_error *err)
 {
 	int ret = 0;
 
-	for (unsigned i = 0; i < disks && ret == 0; i++)
+	for (unsigned i = 0; i < slots->disks && ret == 0; i++)
 		ret = describe(m, "virtio-blk", err);
-	return ret == 0 && rng ? describe(m, "virtio-rng", err) : ret;
+	for (unsigned i = 0; i < slots->nets && ret == 0; i++)
+		ret = describe(m, "virtio-net", err);
+	if (ret == 0 && slots->console)
+		ret = describe(m, "virtio-console", err);
+	return ret == 0 && slots->rng ? describe(m, "virtio-rng", err) : ret;
 }
 
 /* Takes over dev, which is NULL when there was no memory for it. */
@@ -69,7 +75,8 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
                           struct lull_error *err)
 {
 	b->poll_hooks = hosts->poll_hooks;
-	int ret = mainboard_describe_virtio(&b->machine, hosts->disk_count, hosts->rng, err);
+	const struct mainboard_slots slots = {hosts->disk_count, hosts->net_count, hosts->console, hosts->rng};
+	int ret = mainboard_describe_virtio(&b->machine, &slots, err);
 
 	for (unsigned i = 0; i < hosts->disk_count && ret == 0; i++) {
 		struct virtio_dev *dev = virtio_blk_create(hosts->disks[i], hosts->loop);
@@ -79,6 +86,10 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
 			poll_hooks_add(hosts->poll_hooks, &hook);
 		}
 	}
+	for (unsigned i = 0; i < hosts->net_count && ret == 0; i++)
+		ret = plug(b, virtio_net_create(hosts->nets[i], hosts->loop), hosts, chip, err);
+	if (ret == 0 && hosts->console)
+		ret = plug(b, virtio_console_create(hosts->console), hosts, chip, err);
 	if (ret == 0 && hosts->rng)
 		ret = plug(b, virtio_rng_create(hosts->loop), hosts, chip, err);
 	return ret;

@@ -143,17 +143,29 @@ static int add_cmdline(struct options *opt, const struct option_spec *spec, cons
 	return options_add_word(opt, value, err);
 }
 
-static int set_serial(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+/* Where a serial port or a console leads: *stdio, or the text for the library. */
+static int set_chardev(const struct option_spec *spec, const char *value, bool *stdio, const char **text,
+                       struct lull_error *err)
 {
 	bool path = (strncmp(value, "file=", 5) == 0 && value[5]) || (strncmp(value, "socket=", 7) == 0 && value[7]);
 
-	opt->serial_stdio = strcmp(value, "stdio") == 0;
-	if (opt->serial_stdio)
+	*stdio = strcmp(value, "stdio") == 0;
+	if (*stdio)
 		return 0;
 	if (!path && strcmp(value, "null") != 0 && strcmp(value, "pty") != 0)
 		return bad_value(spec, value, err);
-	opt->config.serial = value;
+	*text = value;
 	return 0;
+}
+
+static int set_serial(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return set_chardev(spec, value, &opt->serial_stdio, &opt->config.serial, err);
+}
+
+static int set_console(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return set_chardev(spec, value, &opt->console_stdio, &opt->config.console, err);
 }
 
 static int add_disk(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
@@ -164,6 +176,17 @@ static int add_disk(struct options *opt, const struct option_spec *spec, const c
 		return options_bad(err, "--disk: %d disks are the most a machine takes", OPTIONS_DISKS_MAX);
 	opt->disks[opt->config.disk_count++] = value;
 	opt->config.disks = opt->disks;
+	return 0;
+}
+
+static int add_net(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (value[0] == '\0')
+		return bad_value(spec, value, err);
+	if (opt->config.net_count == OPTIONS_NETS_MAX)
+		return options_bad(err, "--net: more than %d are given; leave some out", OPTIONS_NETS_MAX);
+	opt->nets[opt->config.net_count++] = value;
+	opt->config.nets = opt->nets;
 	return 0;
 }
 
@@ -298,6 +321,12 @@ const struct option_spec option_specs[] = {
          .accepts = "path=FILE, maybe with more behind commas",
          .help = "a disk for the guest: path=FILE[,ro][,direct][,serial=TEXT][,queues=N][,engine=sync|io_uring]"
                  "[,rate=BYTES][,iops=N]"},
+	{"net", 0, "WHERE", RUN | DUMP, add_net, .repeats = true,
+         .accepts = "tap=NAME, tap, fd=N, socket=PATH or passt, maybe with more behind commas",
+         .help = "a network interface: tap=NAME, tap, fd=N, socket=PATH or passt, then [,mac=ADDRESS][,mtu=N]"
+                 "[,queues=N][,rate=BYTES][,name=TEXT]"},
+	{"console", 0, "WHERE", RUN | DUMP, set_console, .accepts = "stdio, null, file=PATH, pty or socket=PATH",
+         .help = "a paravirtual console (hvc0): stdio, null, file=PATH, pty or socket=PATH (there is none)"},
 	{"rng", 0, "on|off", RUN | DUMP, set_rng, .accepts = "on or off",
          .help = "an entropy device, fed by the host's random numbers (on)"},
 	{"timeout", 0, "SECONDS", RUN | DEMO, set_timeout, .accepts = "seconds above 0, such as 10 or 0.5",

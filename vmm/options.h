@@ -16,18 +16,20 @@ enum command {
 };
 
 #define OPTIONS_DISKS_MAX 8
+#define OPTIONS_NETS_MAX  8
 
 /* What the user asked for. Strings point into argv, except cmdline, which is owned. */
 struct options {
 	enum command command;
 	enum command help_about;   /* with COMMAND_HELP: one command, or COMMAND_NONE for all */
-	struct lull_config config; /* serial is NULL while serial_stdio is set */
+	struct lull_config config; /* serial is NULL while serial_stdio is set, console while console_stdio is */
 	uint64_t timeout_ns;       /* 0: none */
 	const char *dump_what;
 	const char *output;
 	char *cmdline;
 	const char *disks[OPTIONS_DISKS_MAX]; /* config.disks points here */
-	bool serial_stdio;
+	const char *nets[OPTIONS_NETS_MAX];   /* config.nets points here; passt is still to be started */
+	bool serial_stdio, console_stdio;     /* not both */
 	bool dry_run;
 	const char *stats;          /* "table", the path of a file, or NULL */
 	uint64_t stats_interval_ns; /* 0: at the end only */

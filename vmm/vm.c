@@ -81,6 +81,8 @@ static void declare_end(struct lull_vm *vm)
 {
 	const uint64_t one = 1;
 	chardev_detach(vm->chardev, FLUSH_MS);
+	if (vm->console)
+		chardev_detach(vm->console, FLUSH_MS);
 	pthread_mutex_lock(&vm->lock);
 	vm->state = VM_ENDED;
 	pthread_cond_broadcast(&vm->changed);
@@ -180,6 +182,8 @@ int vm_start(struct lull_vm *vm, struct lull_error *err)
 	int ret = vm->state == VM_CREATED ? 0 : error_set(err, -EALREADY, "this VM was started before");
 	if (ret == 0)
 		ret = chardev_attach(vm->chardev, &vm->loop);
+	if (ret == 0 && vm->console)
+		ret = chardev_attach(vm->console, &vm->loop);
 	if (ret == 0)
 		ret = start_io(vm, err);
 	if (ret == 0) {
@@ -235,12 +239,12 @@ static int parse_affinity(struct lull_vm *vm, struct lull_error *err)
 	}
 }
 
-#define STRINGS 10
+#define STRINGS 11
 static void list_strings(struct lull_vm *vm, const char **list[STRINGS])
 {
 	struct lull_config *c = &vm->config;
 	const char **strings[STRINGS] = {&c->kernel, &c->initrd,       &c->cmdline,   &c->irqchip,   &c->halt_poll,
-	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget};
+	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget, &c->console};
 	memcpy(list, strings, sizeof(strings));
 }
 
@@ -371,7 +375,7 @@ static int create(struct lull_vm *vm, const struct lull_config *config, struct l
 	}
 	if (ret == 0)
 		ret = vm_hosts_open(vm, err);
-	vm->config.disks = NULL; /* the caller's, and not needed any more */
+	vm->config.disks = vm->config.nets = NULL; /* the caller's, and not needed any more */
 	if (ret == 0)
 		ret = vm_build(vm, err);
 	vm->times.total_ns = clock_ns() - start;

@@ -56,8 +56,11 @@ struct lull_vm {
 	struct guest_mem mem;
 	struct image kernel, initrd;
 	struct chardev *chardev;
+	struct chardev *console; /* or NULL */
 	struct disk_file *disks[MACHINE_VIRTIO_SLOTS];
 	unsigned disk_count;
+	struct net_host *nets[MACHINE_VIRTIO_SLOTS];
+	unsigned net_count;
 	struct vm_device devices[VM_DEVICES_MAX];
 	unsigned device_count;
 

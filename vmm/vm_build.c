@@ -224,6 +224,9 @@ static int make_board(struct lull_vm *vm, struct lull_error *err)
 		.poll_hooks = &vm->poll_hooks,
 		.disks = vm->disks,
 		.disk_count = vm->disk_count,
+		.nets = vm->nets,
+		.net_count = vm->net_count,
+		.console = vm->console,
 		.rng = !(vm->config.flags & LULL_NO_RNG),
 	};
 	if (ret == 0)

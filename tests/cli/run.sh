@@ -172,6 +172,8 @@ option_errors() { # option_errors COMMAND
 		run --irqchip usr x|user or kernel
 		run --serial tty x|stdio, null
 		run --serial file= x|stdio, null
+		run --console tty x|stdio, null
+		run --console stdio --serial stdio x|stdio is the serial port's already
 		run --timeout 0 x|'0'
 		run --timeout 1s x|'1s'
 		run --timeout . x|'.'

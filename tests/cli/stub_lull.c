@@ -218,6 +218,19 @@ const char *lull_vm_serial_path(const struct lull_vm *vm)
 	return vm->path;
 }
 
+const char *lull_vm_console_path(const struct lull_vm *vm)
+{
+	(void)vm;
+	return "";
+}
+
+const char *lull_vm_net_interface(const struct lull_vm *vm, uint32_t net)
+{
+	(void)vm;
+	(void)net;
+	return "";
+}
+
 int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 {
 	*out = (struct lull_stats){.size = sizeof(*out), .vcpus = vm->config.vcpus ? vm->config.vcpus : 1, .boots = 1};

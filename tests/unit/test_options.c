@@ -222,7 +222,7 @@ static void repeated_options_are_refused(void **state)
 
 		if (!spec->value)
 			value = NULL;
-		else if (strcmp(spec->name, "serial") == 0)
+		else if (strcmp(spec->name, "serial") == 0 || strcmp(spec->name, "console") == 0)
 			value = "pty";
 		else if (strchr(spec->value, '|'))
 			value = strrchr(spec->value, '|') + 1;
@@ -237,6 +237,37 @@ static void repeated_options_are_refused(void **state)
 		else
 			refuses(line, "given twice");
 	}
+}
+
+static void stdio_has_one_reader(void **state)
+{
+	(void)state;
+	accepts("run --console pty k");
+	assert_true(opt.serial_stdio && !opt.console_stdio);
+	assert_string_equal(opt.config.console, "pty");
+	accepts("run --console stdio k");
+	assert_true(!opt.serial_stdio && opt.console_stdio);
+	assert_null(opt.config.serial);
+	assert_null(opt.config.console);
+	accepts("run --console stdio --serial file=x k");
+	assert_string_equal(opt.config.serial, "file=x");
+	refuses("run --serial stdio --console stdio k", "--console: stdio is the serial port's already");
+	refuses("run --console tty k", "--console: cannot use 'tty'");
+}
+
+static void networks_are_counted(void **state)
+{
+	char line[256] = "run";
+
+	(void)state;
+	accepts("run --net tap=a --net passt,mtu=1400 k");
+	assert_int_equal(opt.config.net_count, 2);
+	assert_string_equal(opt.config.nets[0], "tap=a");
+	assert_string_equal(opt.config.nets[1], "passt,mtu=1400");
+	for (int i = 0; i < OPTIONS_NETS_MAX + 1; i++)
+		strcat(line, " --net tap");
+	refuses(strcat(line, " k"), "--net: more than 8 are given");
+	refuses("run --netdev tap k", "did you mean --net?");
 }
 
 static void help_and_version_win(void **state)
@@ -391,6 +422,8 @@ int main(void)
 		cmocka_unit_test(options_reach_the_config),
 		cmocka_unit_test(unknown_options_get_a_suggestion),
 		cmocka_unit_test(repeated_options_are_refused),
+		cmocka_unit_test(stdio_has_one_reader),
+		cmocka_unit_test(networks_are_counted),
 		cmocka_unit_test(help_and_version_win),
 		cmocka_unit_test(long_words_do_not_overflow),
 		cmocka_unit_test(distances),
