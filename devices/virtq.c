@@ -7,15 +7,22 @@
 #include <errno.h>
 #include <string.h>
 
-/* Loads and stores of words that the driver accesses at the same time. The areas are aligned for them. */
+/* Words that the driver accesses at the same time; the areas are aligned for that. */
 static uint16_t load16(const __virtio16 *p)
 {
 	return __atomic_load_n(p, __ATOMIC_RELAXED);
 }
 
-static void store16(__virtio16 *p, uint16_t value)
+/* 2.7.7 and 2.7.10: each side writes its own word, passes a full barrier and looks at the other's, so that one of the
+ * two sees what the other did. A store and a load in the order of all such are that. */
+static void announce16(__virtio16 *p, uint16_t value)
 {
-	__atomic_store_n(p, value, __ATOMIC_RELAXED);
+	__atomic_store_n(p, value, __ATOMIC_SEQ_CST);
+}
+
+static uint16_t look16(const __virtio16 *p)
+{
+	return __atomic_load_n(p, __ATOMIC_SEQ_CST);
 }
 
 static uint16_t *used_event(const struct virtq *q)
@@ -182,31 +189,27 @@ bool virtq_flush(struct virtq *q)
 
 	if (q->used_next == old)
 		return false;
-	__atomic_store_n(&q->used->idx, q->used_next, __ATOMIC_RELEASE);
+	announce16(&q->used->idx, q->used_next);
 	q->used_told = q->used_next;
-	/* 2.7.7.2 and 2.7.8: the index is out before we ask whether the driver wants to hear of it; it writes what it
-	 * wants before it looks at the index. One of us sees the other. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (q->event_idx)
-		return vring_need_event(load16(used_event(q)), q->used_next, old);
-	return !(load16(&q->avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
+		return vring_need_event(look16(used_event(q)), q->used_next, old);
+	return !(look16(&q->avail->flags) & VRING_AVAIL_F_NO_INTERRUPT);
 }
 
 void virtq_kick_off(struct virtq *q)
 {
 	/* With event indices the one that was written last has passed already, and that is enough. */
 	if (!q->event_idx)
-		store16(&q->used->flags, VRING_USED_F_NO_NOTIFY);
+		announce16(&q->used->flags, VRING_USED_F_NO_NOTIFY);
 }
 
 bool virtq_kick_on(struct virtq *q)
 {
 	if (q->event_idx)
-		store16(avail_event(q), q->avail_next);
+		announce16(avail_event(q), q->avail_next);
 	else
-		store16(&q->used->flags, 0);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return load16(&q->avail->idx) != q->avail_next;
+		announce16(&q->used->flags, 0);
+	return look16(&q->avail->idx) != q->avail_next;
 }
 
 /* --------------------------------------------------------------------------------------- contents */
