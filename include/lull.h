@@ -91,6 +91,7 @@ struct lull_config {
 	   [,queues=N][,rate=BYTES][,name=TEXT], see lull(1). A descriptor stays the caller's. */
 	const char *const *nets;
 	const char *console; /* as serial, for a virtio console; NULL: there is none */
+	const char *halt_trace; /* a file for a record of each halt, see lull(1); NULL: none. Replaced if it is a trace */
 	const char *steal_time; /* "vmm", "kvm", "hybrid" or "off", see lull(1); NULL: what suits this host */
 };
 

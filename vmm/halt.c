@@ -93,6 +93,12 @@ void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hoo
 	take_up_config(h);
 }
 
+void halt_record(struct halt *h, const struct trace_file *file, struct trace_ring *ring)
+{
+	h->trace_file = file;
+	h->trace = ring;
+}
+
 /* --------------------------------------------------------------------------------- permission */
 
 /* The refusal, or HALT_REFUSALS. Files are read only when all cheaper answers are yes. */
@@ -166,18 +172,18 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	h->start_tsc = h->last_turn_tsc = now;
 	h->slept_ns = 0;
 	h->sample = (struct policy_sample){.wake_ns = {POLICY_NEVER, POLICY_NEVER}};
-	struct policy_hint hint = {
+	h->hint = (struct policy_hint){
 		.now_ns = to_ns(h, now),
 		.timer_ns = deadline_tsc == WAKE_NEVER ? POLICY_NEVER
 	                    : deadline_tsc > now       ? to_ns(h, deadline_tsc - now)
 	                                               : 0,
 		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
 	};
-	hint.io = poll_hooks_in_flight(h->hooks) > 0;
-	hint.may_poll = may_poll(h, hint.now_ns);
-	h->sample.may_poll = hint.may_poll;
-	h->spec.policy->plan(h->state, &hint, &h->plan);
-	clamp_plan(h, &hint);
+	h->hint.io = poll_hooks_in_flight(h->hooks) > 0;
+	h->hint.may_poll = may_poll(h, h->hint.now_ns);
+	h->sample.may_poll = h->hint.may_poll;
+	h->spec.policy->plan(h->state, &h->hint, &h->plan);
+	clamp_plan(h, &h->hint);
 	stat_add(&h->stats.halts, 1);
 	if (h->plan.poll_ns)
 		stat_add(&h->stats.attempted_poll, 1);
@@ -365,6 +371,8 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 		s->wake_ns[h->phase == HALT_SLEEP_ON] = latency_ns;
 	count_end(h, cause, latency_ns);
 	h->sample_pending = true;
+	if (h->trace)
+		trace_halt(h->trace, h->trace_file, &h->hint, &h->plan, s);
 }
 
 /* ----------------------------------------------------------------------------------- options */

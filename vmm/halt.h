@@ -16,6 +16,7 @@
 #include "poll_hook.h"
 #include "power.h"
 #include "stats.h"
+#include "trace.h"
 #include "wake.h"
 
 #include <pthread.h>
@@ -83,6 +84,8 @@ enum halt_phase {
 struct halt {
 	struct wake *wake;
 	struct halt_shared *shared;
+	const struct trace_file *trace_file; /* with trace */
+	struct trace_ring *trace;            /* NULL: nothing is recorded */
 	const struct poll_hooks *hooks; /* devices whose completions a polling vCPU takes itself */
 	uint64_t tsc_khz;
 	unsigned generation;
@@ -103,6 +106,7 @@ struct halt {
 	enum halt_phase phase;
 	uint64_t start_tsc, last_turn_tsc;
 	uint64_t slept_ns; /* in this halt */
+	struct policy_hint hint;
 	struct policy_plan plan;
 	struct policy_sample sample;
 	bool sample_pending; /* told at the next halt: off the path of the wake */
@@ -126,6 +130,9 @@ void halt_shared_set(struct halt_shared *s, const struct halt_config *config);
 
 void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hooks *hooks, struct wake *wake,
                uint64_t tsc_khz);
+
+/* Records each halt from now on. Both outlive the halts; the ring is this vCPU's own. */
+void halt_record(struct halt *h, const struct trace_file *file, struct trace_ring *ring);
 
 /* The ticket was taken before work was looked for, and there was none. Returns after a post, at the deadline (host TSC,
  * WAKE_NEVER: none), or early: the caller looks again. */

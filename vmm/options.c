@@ -297,6 +297,8 @@ const struct option_spec option_specs[] = {
 	{"halt-poll", 0, "POLICY[:KEY=VALUE,...]", RUN | DEMO, set_text, .target = IN(config.halt_poll),
          .accepts = "none, fixed, always, kvm, haltpoll or cost, such as fixed:50us or cost:lambda=8",
          .help = "how a halted virtual CPU waits: none, fixed, always, kvm, haltpoll or cost, see lull(1) (cost)"},
+	{"halt-trace", 0, "FILE", RUN, set_text, .target = IN(config.halt_trace), .accepts = "the path of a file",
+         .help = "record each halt in FILE, the last 65536 of each virtual CPU, for lull replay"},
 	{"poll-wait", 0, "auto|pause|umwait|mwaitx", RUN | DEMO, set_word, .target = IN(config.poll_wait),
          .accepts = "auto, pause, umwait or mwaitx",
          .help = "the instruction to poll with: pause, umwait, mwaitx, or the best that the host has (auto)"},

@@ -239,12 +239,13 @@ static int parse_affinity(struct lull_vm *vm, struct lull_error *err)
 	}
 }
 
-#define STRINGS 11
+#define STRINGS 12
 static void list_strings(struct lull_vm *vm, const char **list[STRINGS])
 {
 	struct lull_config *c = &vm->config;
 	const char **strings[STRINGS] = {&c->kernel, &c->initrd,       &c->cmdline,   &c->irqchip,   &c->halt_poll,
-	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget, &c->console};
+	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget, &c->console,
+	                                 &c->halt_trace};
 	memcpy(list, strings, sizeof(strings));
 }
 
@@ -428,6 +429,8 @@ void vm_destroy(struct lull_vm *vm)
 	if (vm->chardev)
 		chardev_close(vm->chardev);
 	vm_hosts_close(vm);
+	trace_close(&vm->halt_trace);
+	free(vm->halt_rings);
 	close_events(vm);
 	guest_mem_fini(&vm->mem);
 	image_close(&vm->kernel);

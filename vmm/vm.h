@@ -21,6 +21,7 @@
 #include "log.h"
 #include "lull.h"
 #include "mainboard.h"
+#include "trace.h"
 #include "vcpu.h"
 
 #include <pthread.h>
@@ -50,6 +51,8 @@ struct lull_vm {
 	const struct irqchip_ops *chip_ops;
 	struct halt_shared halt; /* any thread */
 	enum steal_mode steal_mode;
+	struct trace_file halt_trace;  /* zeroed: none */
+	struct trace_ring *halt_rings; /* with it, one per vCPU: they go on over a reset */
 	struct poll_hooks poll_hooks; /* filled when the machine is built */
 	cpu_set_t *affinity;
 	unsigned affinity_count;

@@ -14,6 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TRACE_RECORDS 65536 /* of each vCPU: 4 MiB */
+
 /* ---- what vCPUs, chips and devices call ---- */
 
 static void on_vcpu_end(void *ctx, enum lull_exit_reason reason, uint32_t code, unsigned vcpu, const char *text)
@@ -105,6 +107,8 @@ static int make_vcpu(struct lull_vm *vm, unsigned index, const struct kvm_cpuid2
 	if (ret < 0)
 		return ret;
 	halt_init(&v->halt, &vm->halt, &vm->poll_hooks, &v->wake, vm->env.tsc_khz);
+	if (vm->halt_rings)
+		halt_record(&v->halt, &vm->halt_trace, &vm->halt_rings[index]);
 	return vm->chip_ops->vcpu_init(vm->chip, v, err);
 }
 
@@ -152,6 +156,24 @@ static int make_vcpus(struct lull_vm *vm, struct lull_error *err)
 	return ret;
 }
 
+/* Once: the rings go on over a reset. Here, because the clock of the trace is the TSC, whose rate KVM knows. */
+static int open_trace(struct lull_vm *vm, struct lull_error *err)
+{
+	if (!vm->config.halt_trace || vm->halt_rings)
+		return 0;
+	uint64_t now_ns = clock_tsc_to_ns(clock_tsc(), vm->env.tsc_khz);
+	int ret = trace_create(&vm->halt_trace, vm->config.halt_trace, vm->config.vcpus, TRACE_RECORDS, now_ns, NULL, "lull run",
+	                       err);
+	if (ret < 0)
+		return ret;
+	vm->halt_rings = calloc(vm->config.vcpus, sizeof(*vm->halt_rings));
+	if (!vm->halt_rings)
+		return error_set(err, -ENOMEM, "halt-trace: out of memory");
+	for (unsigned i = 0; i < vm->config.vcpus; i++)
+		vm->halt_rings[i] = trace_ring(&vm->halt_trace, i);
+	return 0;
+}
+
 static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 {
 	int ret = kvm_create_vm(&vm->kvm, err);
@@ -181,6 +203,9 @@ static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 	};
 	if (vm->chip_ops == &irqchip_kernel && kvm_check(&vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER) <= 0)
 		vm->tsc_deadline = false;
+	ret = open_trace(vm, err);
+	if (ret < 0)
+		return ret;
 	ret = make_chip(vm, err);
 	vm->env.chip = vm->chip;
 	if (ret == 0)
