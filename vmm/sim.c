@@ -104,8 +104,8 @@ void sim_run(const struct sim_host *host, const struct sim_trace *trace, const s
 	*total = (struct sim_total){.halts = trace->count};
 	for (size_t i = 0; i < trace->count; i++) {
 		const struct sim_halt *halt = &trace->halts[i];
-		struct policy_hint hint = {rounded(total->wall_ns), halt->timer_ns, POLICY_NEVER, halt->io,
-		                           halt->may_poll};
+		double now = total->wall_ns < 1e18 ? total->wall_ns : 1e18;
+		struct policy_hint hint = {rounded(now), halt->timer_ns, POLICY_NEVER, halt->io, halt->may_poll};
 		double d = (double)halt->event_ns;
 
 		policy->plan(state, &hint, &plan);

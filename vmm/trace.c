@@ -164,8 +164,8 @@ void trace_halt(struct trace_ring *ring, const struct trace_file *file, const st
 	bool spins = plan->sleep_ns != POLICY_NEVER && plan->spin_ns > plan->sleep_ns;
 	struct trace_record r = {
 		.time_ns = hint->now_ns - file->start_ns,
-		.event_ns = sample->event_ns,
-		.timer_ns = hint->timer_ns,
+		.event_ns = policy_min(sample->event_ns, TRACE_TIME_MAX),
+		.timer_ns = hint->timer_ns == POLICY_NEVER ? POLICY_NEVER : policy_min(hint->timer_ns, TRACE_TIME_MAX),
 		.sleep_ns = plan->sleep_ns,
 		.poll_ns = saturated(plan->poll_ns),
 		.spin_ns = spins ? saturated(plan->spin_ns - plan->sleep_ns) : 0,
@@ -233,8 +233,8 @@ void trace_rewind(struct trace_cursor *cursor, const struct trace_view *view, ui
 
 static bool makes_sense(const struct trace_record *r)
 {
-	return r->source <= POLICY_REQUEST && r->flags <= TRACE_FLAGS && r->time_ns <= INT64_MAX &&
-	       r->event_ns <= INT64_MAX && (r->timer_ns <= INT64_MAX || r->timer_ns == POLICY_NEVER);
+	return r->source <= POLICY_REQUEST && r->flags <= TRACE_FLAGS && r->time_ns <= TRACE_TIME_MAX &&
+	       r->event_ns <= TRACE_TIME_MAX && (r->timer_ns <= TRACE_TIME_MAX || r->timer_ns == POLICY_NEVER);
 }
 
 bool trace_next(struct trace_cursor *cursor, struct trace_record *record)

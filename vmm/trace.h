@@ -26,7 +26,8 @@
 #define TRACE_MAGIC       "lulltrc" /* with its 0: 8 bytes */
 #define TRACE_VERSION     1
 #define TRACE_RINGS_MAX   1024
-#define TRACE_RECORDS_MAX (1u << 24) /* of a ring: 1 GiB */
+#define TRACE_RECORDS_MAX (1u << 24)   /* of a ring: 1 GiB */
+#define TRACE_TIME_MAX    (1ull << 62) /* of a record: 146 years */
 
 struct lull_error;
 
@@ -49,7 +50,7 @@ enum trace_flag {
 	TRACE_FLAGS = (1 << 5) - 1,
 };
 
-/* Times in ns; those of 32 bits are UINT32_MAX when they are that or more. */
+/* Times in ns, at most TRACE_TIME_MAX; those of 32 bits are UINT32_MAX when they are that or more. */
 struct trace_record {
 	uint64_t seq;
 	uint64_t time_ns;    /* when the halt started, since the trace did */

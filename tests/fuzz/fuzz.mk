@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-# fuzz.mk - libFuzzer targets of the loaders. make fuzz-build; make fuzz-run FUZZ_SECONDS=60.
+# fuzz.mk - libFuzzer targets of what reads files. make fuzz-build; make fuzz-run FUZZ_SECONDS=60.
 
 FUZZ_SECONDS ?= 60
 FUZZ_CC ?= clang
 FUZZ_DIR := $(B)/fuzz
-fuzz_names := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_load_*.c))
+fuzz_names := $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_load_*.c)) fuzz_trace
 fuzz_load_src := $(wildcard vmm/load*.c) vmm/image.c vmm/guest_mem.c vmm/error.c
 FUZZ_FLAGS := -std=gnu11 -O1 -g -fno-omit-frame-pointer -fno-sanitize-recover=all -Iinclude -Ivmm -Itests -D_GNU_SOURCE $(WARN)
 
@@ -19,3 +19,7 @@ $(FUZZ_DIR)/fuzz_load_%: tests/fuzz/fuzz_load_%.c tests/fuzz/fuzz_load.h $(fuzz_
 $(FUZZ_DIR)/seeds/.done: tests/fuzz/seeds.c tests/hostile/images.h
 	$(Q)mkdir -p $(@D); $(CC) -std=gnu11 -O1 -Itests -D_GNU_SOURCE $(WARN) $< -o $(FUZZ_DIR)/make-seeds && \
 	$(FUZZ_DIR)/make-seeds $(@D) && touch $@
+fuzz_trace_src := $(wildcard vmm/policy*.c) vmm/trace.c vmm/sim.c vmm/sim_random.c vmm/workload.c vmm/replay.c vmm/error.c
+$(FUZZ_DIR)/fuzz_trace: tests/fuzz/fuzz_trace.c $(fuzz_trace_src) $(wildcard vmm/*.h) include/lull.h
+	$(call say,FUZZ,$@)
+	$(Q)mkdir -p $(@D) $(@D)/seeds/fuzz_trace; $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined $< $(fuzz_trace_src) -o $@
