@@ -258,7 +258,7 @@ static void post_event(struct lapic *a, uint32_t event, uint8_t vector)
 	do {
 		new = old | event;
 		if (event == LAPIC_EVENT_INIT)
-			new &= ~(LAPIC_EVENT_SIPI | 0xff00u);
+			new &= ~(LAPIC_EVENT_NMI | LAPIC_EVENT_EXTINT | LAPIC_EVENT_SIPI | 0xff00u);
 		else if (event == LAPIC_EVENT_SIPI && !(old & LAPIC_EVENT_SIPI))
 			new |= (uint32_t)vector << 8;
 	} while (!atomic_compare_exchange_weak_explicit(&a->events, &old, new, memory_order_release,

@@ -57,8 +57,8 @@ struct lapic_irq {
 	uint8_t vector;
 };
 
-/* What posters leave for the owner, besides IRR. An INIT drops a SIPI posted before it; of several SIPIs the first
- * one counts. Whether a SIPI means anything (the CPU waits for it) is for the owner to know. */
+/* What posters leave for the owner, besides IRR. An INIT drops what was posted before it; of several SIPIs the
+ * first one counts. Whether a SIPI means anything (the CPU waits for it) is for the owner to know. */
 enum lapic_event {
 	LAPIC_EVENT_NMI = 1u << 0,
 	LAPIC_EVENT_INIT = 1u << 1,
