@@ -207,6 +207,7 @@ static enum exit_action enter(struct vcpu *v, uint32_t ticket)
 	int e = errno;
 	(void)wake_ticket(&v->wake); /* looking again: posters need not kick any more */
 	v->injected = false;
+	v->unfinished = ret == 0 && vcpu_exit_unfinished(v);
 	stat_add(&v->count.exits, 1);
 	v->env->chip->ops->harvest(v->env->chip, v);
 	if (ret < 0) {

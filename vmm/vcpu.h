@@ -79,6 +79,7 @@ struct vcpu {
 	bool dead;               /* what env->dead() was told last */
 	bool syncs_events;       /* user backend: the run page carries KVM's event state */
 	bool injected;           /* an interrupt was queued since KVM_RUN returned last */
+	bool unfinished;         /* KVM finishes the access it handed out when it is entered next */
 	bool has_timer;          /* timer was created */
 	int timer;               /* kernel timer id: kicks this thread out of the guest */
 	uint64_t timer_tsc;      /* deadline it is armed for, WAKE_NEVER: not armed */
@@ -135,6 +136,8 @@ int vcpu_write_boot_tables(struct guest_mem *mem, struct lull_error *err);
 int vcpu_probe_msrs(struct vcpu *v, bool *tsc_deadline, bool *x2apic, struct lull_error *err);
 
 enum exit_action vcpu_exit(struct vcpu *v);
+/* True when KVM has left the last exit half done: an access whose instruction it finishes at the next entry. */
+bool vcpu_exit_unfinished(const struct vcpu *v);
 enum exit_action vcpu_msr_exit(struct vcpu *v);
 /* Ends the VM with a reason and a text. Returns EXIT_STOP. */
 enum exit_action vcpu_end(struct vcpu *v, enum lull_exit_reason reason, uint32_t code, const char *fmt, ...)

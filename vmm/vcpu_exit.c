@@ -184,6 +184,20 @@ static enum exit_action (*const handlers[])(struct vcpu *v) = {
 	[KVM_EXIT_X86_BUS_LOCK] = on_nothing,
 };
 
+bool vcpu_exit_unfinished(const struct vcpu *v)
+{
+	switch (v->run->exit_reason) {
+	case KVM_EXIT_IO:
+	case KVM_EXIT_MMIO:
+	case KVM_EXIT_HYPERCALL:
+	case KVM_EXIT_X86_RDMSR:
+	case KVM_EXIT_X86_WRMSR:
+		return true;
+	default:
+		return false;
+	}
+}
+
 enum exit_action vcpu_exit(struct vcpu *v)
 {
 	uint32_t reason = v->run->exit_reason;

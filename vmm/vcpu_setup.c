@@ -161,8 +161,20 @@ int vcpu_get_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 	return 0;
 }
 
+/* Lets KVM finish an access that it handed out. Whatever it reads from now on is 0. */
+static void finish_access(struct vcpu *v)
+{
+	v->run->immediate_exit = 1;
+	for (unsigned i = 0; v->unfinished && i < 64; i++)
+		v->unfinished = ioctl(v->fd, KVM_RUN, 0) == 0 && vcpu_exit_unfinished(v);
+	v->run->immediate_exit = 0;
+}
+
 int vcpu_setup_init(struct vcpu *v)
 {
+	/* Else it would write its result, and the address of the next instruction, into the registers of the new start.
+	 */
+	finish_access(v);
 	/* KVM would go on writing into the next kernel's memory. Unknown ones are fine: then there is nothing to stop.
 	 */
 	static const uint32_t pv[] = {MSR_KVM_SYSTEM_TIME_NEW, MSR_KVM_SYSTEM_TIME, MSR_KVM_STEAL_TIME};
@@ -174,7 +186,9 @@ int vcpu_setup_init(struct vcpu *v)
 		memset(&events.exception, 0, sizeof(events.exception));
 		memset(&events.interrupt, 0, sizeof(events.interrupt));
 		memset(&events.nmi, 0, sizeof(events.nmi));
-		events.flags = 0;
+		/* Without these flags KVM would keep the NMIs that wait and the shadow of an STI, which with IF = 0
+		 * is a state that VMX refuses to enter. */
+		events.flags = KVM_VCPUEVENT_VALID_NMI_PENDING | KVM_VCPUEVENT_VALID_SHADOW;
 		if (ioctl(v->fd, KVM_SET_VCPU_EVENTS, &events) < 0)
 			return -errno;
 	}
