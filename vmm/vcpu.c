@@ -52,7 +52,12 @@ static void kick(void *ctx)
 {
 	struct vcpu *v = ctx;
 	atomic_fetch_add_explicit(&v->count.kicks, 1, memory_order_relaxed);
-	syscall(SYS_tgkill, getpid(), atomic_load(&v->tid), v->env->kick_signal);
+	if (syscall(SYS_tgkill, getpid(), atomic_load(&v->tid), v->env->kick_signal) == 0 || errno != EAGAIN)
+		return;
+	/* Real-time signals are queued, and this user may queue no more (RLIMIT_SIGPENDING). The timer has its place in
+	 * the queue since it was made. Its owner arms it again for what it was armed for: a signal came. */
+	const struct itimerspec now = {.it_value.tv_nsec = 1};
+	syscall(SYS_timer_settime, v->timer, 0, &now, NULL);
 }
 
 void vcpu_notify(struct vcpu *v, enum wake_cause cause)
@@ -92,21 +97,24 @@ struct kernel_sigevent {
 	int pad[11];
 };
 
-static void create_timer(struct vcpu *v)
+static bool create_timer(struct vcpu *v)
 {
 	struct kernel_sigevent event = {
 		.signo = v->env->kick_signal, .notify = SIGEV_THREAD_ID, .tid = atomic_load(&v->tid)};
-	int id;
 	v->timer_tsc = WAKE_NEVER;
-	v->has_timer = syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &id) == 0;
-	v->timer = id;
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &v->timer) == 0)
+		return true;
+	/* Without it a guest that computes would get no timer interrupt. */
+	vcpu_end(v, LULL_EXIT_KVM_ERROR, 0, "vcpu %u: timer_create: %s%s", v->index, strerror(errno),
+	         errno == EAGAIN ? "; this user's limit of pending signals is reached, raise it (ulimit -i)" : "");
+	return false;
 }
 
 void vcpu_arm_timer(struct vcpu *v, uint64_t deadline_tsc)
 {
 	/* The timer's clock is not the TSC: it may have fired a moment too early, and then this deadline is not
 	 * covered. */
-	if ((deadline_tsc == v->timer_tsc && !v->signalled) || !v->has_timer)
+	if (deadline_tsc == v->timer_tsc && !v->signalled)
 		return;
 	v->signalled = false;
 	struct itimerspec spec = {0};
@@ -261,13 +269,12 @@ static void *thread_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1); /* ns: a halted vCPU wakes at its deadline, not 50 us after it */
 	current = v;
 	atomic_store(&v->tid, (int)syscall(SYS_gettid));
-	create_timer(v);
-	loop(v);
-	if (atomic_load(&v->requests) & VCPU_DUMP)
-		vcpu_dump(v);
-	if (v->has_timer)
+	if (create_timer(v)) {
+		loop(v);
+		if (atomic_load(&v->requests) & VCPU_DUMP)
+			vcpu_dump(v);
 		syscall(SYS_timer_delete, v->timer);
-	v->has_timer = false;
+	}
 	v->env->finished(v->env->ctx);
 	return NULL;
 }

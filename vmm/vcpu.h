@@ -80,7 +80,6 @@ struct vcpu {
 	bool syncs_events;       /* user backend: the run page carries KVM's event state */
 	bool injected;           /* an interrupt was queued since KVM_RUN returned last */
 	bool unfinished;         /* KVM finishes the access it handed out when it is entered next */
-	bool has_timer;          /* timer was created */
 	int timer;               /* kernel timer id: kicks this thread out of the guest */
 	uint64_t timer_tsc;      /* deadline it is armed for, WAKE_NEVER: not armed */
 	volatile bool signalled; /* the kick handler ran: the timer may have fired */

@@ -396,6 +396,7 @@ make_guests() {
 	flat panic "$(put 0x505 1)\\xf4"
 	flat deadhalt '\xfa\xf4'
 	flat idle "$(say_runs)\\xfb\\xf4\\xeb\\xfc"
+	flat spin "$(say_runs)\\xeb\\xfe"
 	flat echo "$(say_runs)\\x66\\xba\\xfd\\x03\\xec\\xa8\\x01\\x74\\xfb\\xb2\\xf8\\xec\\xee\\xb2\\xfd\\xeb\\xf3"
 }
 
@@ -445,9 +446,32 @@ real_tests() {
 			"$start;signal 20;mode cooked;stopped;background;foreground;mode raw;send C;expect C;signal 3;exit 131;mode cooked" \
 			"$@" "$out/echo.bin"
 	done
+	check "lull: stops though no signal can be queued" no_queue "$lull" run --flat-mode long "$out/spin.bin"
+	check "lull: no timer can be had" no_timer "$lull" run --flat-mode long "$out/spin.bin"
 	check "lull: dead halt" code 72 "halt" "$lull" run --flat-mode long "$out/deadhalt.bin"
 	check "lull: statistics" code 33 "^exits " "$lull" run --stats table --flat-mode long "$out/exit33.bin"
 }
+
+# Signals of the kick's kind are queued. When this user may queue no more, a guest that computes is stopped all the same.
+no_queue() {
+	local pid i
+	: >"$out/stdout"
+	"$@" >"$out/stdout" 2>"$out/stderr" </dev/null &
+	pid=$!
+	for i in $(seq 100); do
+		grep -q "guest runs" "$out/stdout" && break
+		sleep 0.05
+	done
+	prlimit --pid "$pid" --sigpending=0 && kill "$pid" && sleep 0.3 && kill "$pid"
+	for i in $(seq 40); do
+		kill -0 "$pid" 2>/dev/null || break
+		sleep 0.05
+	done
+	kill -9 "$pid" 2>/dev/null && echo "it does not stop" && return 1
+	stderr_has "stopped"
+}
+
+no_timer() { (ulimit -i 0 && exec timeout -s KILL 20 "$@") 2>&1 | grep -q "timer_create.*ulimit -i"; }
 
 last_words() { run 0 "$@" && stdout_has "guest runs" && silent stderr; }
 
