@@ -157,15 +157,15 @@ int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err)
 		{MSR_KVM_PV_EOI_EN, 3}, /* and MSR_KVM_POLL_CONTROL */
 		{MSR_KVM_STEAL_TIME, 1}, /* last: not always */
 	};
-	uint8_t bitmaps[ARRAY_SIZE(route)];
+	uint64_t bitmaps[ARRAY_SIZE(route)]; /* KVM reads whole words */
 	struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
 	for (size_t i = 0; i < ARRAY_SIZE(route) - !steal_time; i++) {
-		bitmaps[i] = (uint8_t)~route[i].denied;
+		bitmaps[i] = ~(uint64_t)route[i].denied;
 		filter.ranges[i] = (struct kvm_msr_filter_range){
 			.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
 			.base = route[i].base,
 			.nmsrs = route[i].denied == 1 ? 1 : 2,
-			.bitmap = &bitmaps[i],
+			.bitmap = (uint8_t *)&bitmaps[i],
 		};
 	}
 	if (ioctl(kvm->vm_fd, KVM_X86_SET_MSR_FILTER, &filter) < 0)

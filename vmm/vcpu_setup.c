@@ -161,7 +161,7 @@ int vcpu_get_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 	return 0;
 }
 
-/* Lets KVM finish an access that it handed out. Whatever it reads from now on is 0. */
+/* Lets KVM finish an access that it handed out. What that reads does not matter any more. */
 static void finish_access(struct vcpu *v)
 {
 	v->run->immediate_exit = 1;
@@ -280,8 +280,8 @@ static const uint8_t probe_stub[] = {
 static void probe_run(struct vcpu *v, bool *tsc_deadline, bool *x2apic)
 {
 	/* Two exits when all is well, then HLT. An MSR that KVM refuses raises #GP, which without an IDT is a shutdown.
-	 */
-	for (unsigned i = 0; i < 4; i++) {
+	 * The rest is for signals of the application's: they must not decide what the guest gets. */
+	for (unsigned i = 0; i < 1000; i++) {
 		if (ioctl(v->fd, KVM_RUN, 0) < 0 && errno != EINTR)
 			return;
 		if (v->run->exit_reason == KVM_EXIT_X86_WRMSR && v->run->msr.index == 0x6e0)
