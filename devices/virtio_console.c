@@ -8,14 +8,19 @@
 #include <linux/virtio_console.h>
 #include <linux/virtio_ids.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 
 enum {
 	RX = 0,
 	TX = 1,
 	QUEUE_MAX = 64,
-	WINDOW = 32768,       /* bytes on their way to the host at most: half of what the chardev buffers */
+	PIECE = 1 << 15,      /* that is written at a time */
 	KICK_COST = 1 << 18,  /* of one kick, in bytes */
 	CHAIN_COST = 1 << 12, /* what a chain costs besides its bytes */
+	PATIENCE_NS = 200000000,
 };
 
 struct virtio_console {
@@ -31,7 +36,11 @@ struct virtio_console {
 	bool has_output;
 	unsigned at_iov; /* of output */
 	size_t at_byte;  /* of that iovec */
-	uint32_t on_way; /* bytes since the chardev said it had written everything */
+	bool waits;      /* for drained() */
+	bool drops;      /* the host's time is up, until it takes something */
+	/* Of the loop's thread but for being set. Runs when output has to wait. */
+	struct event_loop *loop;
+	struct event_source patience;
 };
 
 static struct virtio_console *console_of(struct virtio_dev *dev)
@@ -60,18 +69,28 @@ static int next_output(struct virtio_console *con)
 	return ret;
 }
 
+static void start_patience(const struct virtio_console *con)
+{
+	const struct itimerspec when = {.it_value = {.tv_nsec = PATIENCE_NS}};
+
+	timerfd_settime(con->patience.fd, 0, &when, NULL);
+}
+
 /* Gives a piece of it to the chardev; how many bytes. 0: it takes no more before it calls drained(). */
 static uint32_t write_piece(struct virtio_console *con)
 {
 	const struct iovec *iov = &con->output.iov[con->at_iov];
-	size_t len = iov->iov_len - con->at_byte, room = WINDOW - con->on_way;
+	size_t len = iov->iov_len - con->at_byte, room = con->drops ? SIZE_MAX : chardev_room(con->cd);
 
-	if (len > room)
-		len = room;
-	if (!len)
+	if (!room) {
+		if (!con->waits)
+			start_patience(con);
+		con->waits = true;
 		return 0;
-	bool moves = chardev_write(con->cd, (const uint8_t *)iov->iov_base + con->at_byte, len);
-	con->on_way = moves ? con->on_way + (uint32_t)len : 0;
+	}
+	len = len < room ? len : room;
+	len = len < PIECE ? len : PIECE;
+	chardev_write(con->cd, (const uint8_t *)iov->iov_base + con->at_byte, len);
 	con->at_byte += len;
 	if (con->at_byte == iov->iov_len) {
 		con->at_iov++;
@@ -114,16 +133,36 @@ static void serve_output(struct virtio_console *con)
 	virtio_flush(&con->dev, TX);
 }
 
-static void on_drained(void *ctx)
+/* The host takes bytes again, or has had its time. */
+static void go_on(struct virtio_console *con, bool drops)
 {
-	struct virtio_console *con = ctx;
 	struct virtio_queue *q = &con->dev.queues[TX];
 
 	pthread_mutex_lock(&q->lock);
-	con->on_way = 0;
+	if (!drops || con->waits)
+		con->drops = drops;
+	con->waits = false;
 	if (q->live)
 		serve_output(con);
 	pthread_mutex_unlock(&q->lock);
+}
+
+static void on_drained(void *ctx)
+{
+	struct virtio_console *con = ctx;
+
+	if (con->dev.queues) /* else its transport is still to come */
+		go_on(con, false);
+}
+
+static void on_patience_over(void *ctx, uint32_t events)
+{
+	struct virtio_console *con = ctx;
+	uint64_t count;
+
+	(void)events;
+	(void)!read(con->patience.fd, &count, sizeof(count));
+	go_on(con, true);
 }
 
 /* ------------------------------------------------------------------- input, on the loop's thread */
@@ -198,8 +237,11 @@ static void drain(struct virtio_dev *dev, unsigned n)
 {
 	struct virtio_console *con = console_of(dev);
 
-	if (n == TX && con->has_output)
-		end_output(con);
+	if (n == TX) {
+		if (con->has_output)
+			end_output(con);
+		con->waits = con->drops = false;
+	}
 	if (n == RX && con->has_input) {
 		virtq_push(&dev->queues[RX].ring, con->input.head, 0);
 		con->has_input = false;
@@ -218,6 +260,10 @@ static void destroy(struct virtio_dev *dev)
 	struct virtio_console *con = console_of(dev);
 
 	chardev_disconnect(con->cd);
+	if (con->patience.fd >= 0) {
+		event_loop_set(con->loop, &con->patience, 0);
+		close(con->patience.fd);
+	}
 	free(con);
 }
 
@@ -232,7 +278,7 @@ static const struct virtio_dev_ops ops = {
 	.destroy = destroy,
 };
 
-struct virtio_dev *virtio_console_create(struct chardev *cd)
+struct virtio_dev *virtio_console_create(struct chardev *cd, struct event_loop *loop)
 {
 	struct virtio_console *con = calloc(1, sizeof(*con));
 
@@ -242,6 +288,15 @@ struct virtio_dev *virtio_console_create(struct chardev *cd)
 	con->dev.offered = UINT64_C(1) << VIRTIO_CONSOLE_F_EMERG_WRITE;
 	con->dev.queue_count = 2;
 	con->cd = cd;
+	con->loop = loop;
+	con->patience = (struct event_source){.fn = on_patience_over, .ctx = con};
+	con->patience.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	if (con->patience.fd < 0 || event_loop_set(loop, &con->patience, EPOLLIN) < 0) {
+		if (con->patience.fd >= 0)
+			close(con->patience.fd);
+		free(con);
+		return NULL;
+	}
 	const struct chardev_user user = {on_room, on_input, on_drained, con};
 	chardev_connect(cd, &user);
 	return &con->dev;

@@ -121,6 +121,16 @@ bool chardev_write(struct chardev *cd, const uint8_t *data, size_t len)
 	return moves;
 }
 
+size_t chardev_room(struct chardev *cd)
+{
+	if (cd->discards)
+		return SIZE_MAX;
+	pthread_mutex_lock(&cd->lock);
+	size_t room = cd->output == OUTPUT_CLOSED ? SIZE_MAX : CHARDEV_RING_BYTES - ring_used(cd);
+	pthread_mutex_unlock(&cd->lock);
+	return room;
+}
+
 /* The loop's decision about where the output stands; a CLOSED output stays closed. */
 static void set_output(struct chardev *cd, enum output_state state)
 {

@@ -38,6 +38,9 @@ void chardev_disconnect(struct chardev *cd); /* any thread: no call is running o
  * counted. True: drained() follows within about a millisecond, once the bytes went out and no more came, or when it
  * turns out that the host takes nothing. False: it does not (the output is discarded, blocked or gone). */
 bool chardev_write(struct chardev *cd, const uint8_t *data, size_t len);
+/* Any thread: how many bytes chardev_write() takes now without dropping any; SIZE_MAX when they lead nowhere anyway.
+ * After 0 drained() follows as soon as there is more room, which may be never. */
+size_t chardev_room(struct chardev *cd);
 /* Any thread: room() may have grown. */
 void chardev_kick_input(struct chardev *cd);
 

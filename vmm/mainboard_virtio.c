@@ -89,7 +89,7 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
 	for (unsigned i = 0; i < hosts->net_count && ret == 0; i++)
 		ret = plug(b, virtio_net_create(hosts->nets[i], hosts->loop), hosts, chip, err);
 	if (ret == 0 && hosts->console)
-		ret = plug(b, virtio_console_create(hosts->console), hosts, chip, err);
+		ret = plug(b, virtio_console_create(hosts->console, hosts->loop), hosts, chip, err);
 	if (ret == 0 && hosts->rng)
 		ret = plug(b, virtio_rng_create(hosts->loop), hosts, chip, err);
 	return ret;
