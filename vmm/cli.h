@@ -29,6 +29,8 @@ int cli_run(const struct options *opt);
 int cli_demo(const struct options *opt);
 int cli_dump(const struct options *opt);
 int cli_doctor(void);
+int cli_replay(const struct options *opt);
+int cli_trace(const struct options *opt);
 int cli_help(enum command about);
 
 /* What a guest's end means for the exit code, and the line to say about it ("" for none; end->text or our own). */

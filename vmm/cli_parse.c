@@ -22,7 +22,7 @@ struct parser {
 static const struct {
 	const char *theirs, *ours;
 } known_elsewhere[] = {
-	{"smp", "cpus"},       {"vcpus", "cpus"},       {"memory", "mem"},     {"append", "cmdline"},
+	{"smp", "cpus"},       {"vcpus", "cpus"},       {"memory", "mem"}, {"append", "cmdline"},
 	{"params", "cmdline"}, {"initramfs", "initrd"}, {"netdev", "net"}, {"affinity", "cpu-affinity"},
 };
 
@@ -151,6 +151,18 @@ static int parse_positional(struct parser *p, const char *arg)
 		p->opt->dump_what = arg;
 	else if ((command == COMMAND_RUN && n == 0) || (command == COMMAND_DUMP && n == 1))
 		p->opt->config.kernel = arg;
+	else if (command == COMMAND_REPLAY && p->opt->replay.file_count < OPTIONS_FILES_MAX)
+		p->opt->files[p->opt->replay.file_count++] = arg;
+	else if (command == COMMAND_REPLAY)
+		return options_bad(p->err, "replay: more than %d files; replay them in turns", OPTIONS_FILES_MAX);
+	else if (command == COMMAND_TRACE && n == 0 && strcmp(arg, "gen") != 0)
+		return options_bad(p->err, "trace: '%.200s' is not known; use lull trace gen NAME", arg);
+	else if (command == COMMAND_TRACE && n == 1)
+		p->opt->workload = arg;
+	else if (command == COMMAND_TRACE && n > 1)
+		return options_bad(p->err, "trace: '%.200s' is one argument too many; use lull trace gen NAME", arg);
+	else if (command == COMMAND_TRACE)
+		return 0;
 	else if (command == COMMAND_RUN || command == COMMAND_DUMP)
 		return options_bad(
 			p->err,
@@ -228,6 +240,10 @@ static int check_whole(const struct parser *p)
 		return options_bad(
 			p->err,
 			"dump: nothing to show given; use acpi, fdt, e820, cpuid, machine or an ACPI signature");
+	if (p->opt->command == COMMAND_REPLAY && !p->opt->replay.file_count)
+		return options_bad(p->err, "replay: no file given; use lull replay [OPTION]... FILE...");
+	if (p->opt->command == COMMAND_TRACE && !p->opt->workload)
+		return options_bad(p->err, "trace: no workload given; use lull trace gen NAME, such as rpc20");
 	return share_stdio(p);
 }
 
@@ -249,7 +265,7 @@ static int unknown_command(const char *word, struct lull_error *err)
 		                   word);
 	if (access(word, F_OK) == 0)
 		return options_bad(err, "%.200s: not a command but a file; to run it: lull run %.200s", word, word);
-	return options_bad(err, "%.60s: unknown command; use run, demo, dump or doctor", word);
+	return options_bad(err, "%.60s: unknown command; use run, demo, dump, doctor, replay or trace", word);
 }
 
 int options_parse(struct options *opt, int argc, char *const argv[], struct lull_error *err)
@@ -257,11 +273,13 @@ int options_parse(struct options *opt, int argc, char *const argv[], struct lull
 	struct parser p = {.opt = opt, .err = err, .argc = argc, .next = 2, .argv = argv};
 	int ret;
 
-	*opt = (struct options){.serial_stdio = true};
+	*opt = (struct options){.serial_stdio = true, .seed = 1, .halts = 100000};
+	opt->replay = (struct lull_replay){.size = sizeof(opt->replay), .files = opt->files};
 	opt->config = (struct lull_config){.size = sizeof(opt->config), .log_level = LULL_LOG_WARN};
 	if (argc < 2)
 		return options_bad(err,
-		                   "command line: no command given; use run, demo, dump or doctor, or see lull --help");
+		                   "command line: no command given; use run, demo, dump, doctor, replay or trace, or "
+		                   "see lull --help");
 	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
 		opt->command = COMMAND_HELP;
 		p.command = argc > 2 ? find_command(argv[2]) : NULL;

@@ -30,6 +30,10 @@ static int run_command(const struct options *opt)
 		return cli_dump(opt);
 	case COMMAND_DOCTOR:
 		return cli_doctor();
+	case COMMAND_REPLAY:
+		return cli_replay(opt);
+	case COMMAND_TRACE:
+		return cli_trace(opt);
 	case COMMAND_HELP:
 		return cli_help(opt->help_about);
 	case COMMAND_VERSION:

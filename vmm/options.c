@@ -274,12 +274,64 @@ static int set_verbose(struct options *opt, const struct option_spec *spec, cons
 	return 0;
 }
 
+static int add_policy(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (opt->replay.policy_count == OPTIONS_RULES_MAX)
+		return options_bad(err, "--%s: more than %d of them; leave some out", spec->name, OPTIONS_RULES_MAX);
+	opt->policies[opt->replay.policy_count++] = value;
+	opt->replay.policies = opt->policies;
+	return 0;
+}
+
+static int set_lambda(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t n;
+
+	if (!cli_value_seconds(value, &n) || n % 1000000 != 0 || n < 10000000 || n / 1000000 > 1000000)
+		return bad_value(spec, value, err);
+	opt->replay.lambda_milli = (uint32_t)(n / 1000000);
+	return 0;
+}
+
+/* WAKE[,SWITCH[,ARM]] */
+static int set_host_cost(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	uint64_t *const out[] = {&opt->replay.wake_ns, &opt->replay.switch_ns, &opt->replay.arm_ns};
+	const char *at = value;
+	char word[24];
+
+	for (size_t i = 0; i < sizeof(out) / sizeof(out[0]); i++) {
+		size_t length = strcspn(at, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)(length < sizeof(word) ? length : sizeof(word)), at);
+		if (length >= sizeof(word) || !cli_value_number(word, out[i]) || *out[i] == 0 || *out[i] > 1000000000)
+			return bad_value(spec, value, err);
+		if (!at[length])
+			return 0;
+		at += length + 1;
+	}
+	return bad_value(spec, value, err);
+}
+
+static int set_number(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	return cli_value_number(value, target(opt, spec)) ? 0 : bad_value(spec, value, err);
+}
+
+static int set_json(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	(void)spec, (void)value, (void)err;
+	opt->replay.flags |= LULL_REPLAY_JSON;
+	return 0;
+}
+
 /* ------------------------------------------------------------------------------ the tables */
 
 enum {
 	RUN = COMMAND_RUN,
 	DUMP = COMMAND_DUMP,
 	DEMO = COMMAND_DEMO,
+	REPLAY = COMMAND_REPLAY,
+	TRACE = COMMAND_TRACE,
 };
 
 #define IN(member) offsetof(struct options, member)
@@ -313,7 +365,8 @@ const struct option_spec option_specs[] = {
          .accepts = "a number, 0 for no limit", .help = "most virtual CPUs that poll at the same time (no limit)"},
 	{"steal-time", 0, "vmm|kvm|hybrid|off", RUN | DEMO, set_word, .target = IN(config.steal_time),
          .accepts = "vmm, kvm, hybrid or off",
-         .help = "who tells the guest how long it waited for a CPU: lull, KVM, KVM with lull's preempted flag, or nobody"},
+         .help = "who tells the guest how long it waited for a CPU: lull, KVM, KVM with lull's preempted flag, or "
+                 "nobody"},
 	{"cpu-affinity", 0, "LISTS", RUN, set_text, .target = IN(config.cpu_affinity),
          .accepts = "CPU lists joined by ':', such as 0:1 or 0-3,8",
          .help = "host CPUs of each virtual CPU: lists joined by ':', the last one repeats, such as 0:1 or 0-3,8"},
@@ -355,6 +408,20 @@ const struct option_spec option_specs[] = {
          .help = "with --stats: also every so many seconds"},
 	{"output", 'o', "FILE", DUMP, set_text, .target = IN(output), .accepts = "the path of a file",
          .help = "write to FILE instead of standard output"},
+	{"policy", 0, "POLICY", REPLAY, add_policy, .repeats = true, .accepts = "a policy as in --halt-poll",
+         .help = "a policy as in --halt-poll; give it for each that should be replayed (all)"},
+	{"lambda", 0, "NUMBER", REPLAY, set_lambda, .accepts = "a number from 0.01 to 1000, such as 0.25",
+         .help = "what latency is worth in CPU time, for the score (2)"},
+	{"host-cost", 0, "WAKE[,SWITCH[,ARM]]", REPLAY, set_host_cost,
+         .accepts = "one to three numbers of ns, such as 10000,3000,1000",
+         .help = "ns that a wake takes, and ns of CPU time of a switch and of a host timer (as recorded)"},
+	{"json", 0, NULL, REPLAY, set_json, .help = "print JSON instead of tables"},
+	{"output", 'o', "FILE", TRACE, set_text, .target = IN(output), .accepts = "the path of a file",
+         .help = "write to FILE (NAME.trace)"},
+	{"seed", 0, "N", TRACE, set_number, .target = IN(seed), .accepts = "a number",
+         .help = "another seed makes other halts of the same kind (1)"},
+	{"halts", 0, "N", TRACE, set_number, .target = IN(halts), .accepts = "a number from 1 to 10000000",
+         .help = "how many halts (100000)"},
 	{"log-level", 0, "LEVEL", RUN | DUMP | DEMO, set_log_level, .accepts = "error, warn, info or debug",
          .help = "least important messages to show: error, warn, info or debug (warn)"},
 	{"verbose", 'v', NULL, RUN | DUMP | DEMO, set_verbose, .repeats = true,
@@ -368,6 +435,9 @@ const struct command_spec command_specs[] = {
 	{COMMAND_DUMP, "dump", "WHAT [OPTION]... [KERNEL [-- WORD...]]",
          "show the machine: acpi, fdt, e820, cpuid, machine, or one ACPI table such as DSDT"},
 	{COMMAND_DOCTOR, "doctor", "", "say what this host offers, each finding with a verdict"},
+	{COMMAND_REPLAY, "replay", "[OPTION]... FILE...",
+         "say what each halt policy would have made of recorded halts"},
+	{COMMAND_TRACE, "trace", "gen NAME [OPTION]...", "make a trace of synthetic halts for replay"},
 	{0},
 };
 

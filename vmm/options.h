@@ -13,10 +13,14 @@ enum command {
 	COMMAND_DOCTOR = 1 << 3,
 	COMMAND_HELP = 1 << 4,
 	COMMAND_VERSION = 1 << 5,
+	COMMAND_REPLAY = 1 << 6,
+	COMMAND_TRACE = 1 << 7,
 };
 
 #define OPTIONS_DISKS_MAX 8
 #define OPTIONS_NETS_MAX  8
+#define OPTIONS_FILES_MAX 64
+#define OPTIONS_RULES_MAX 16
 
 /* What the user asked for. Strings point into argv, except cmdline, which is owned. */
 struct options {
@@ -33,6 +37,11 @@ struct options {
 	bool dry_run;
 	const char *stats;          /* "table", the path of a file, or NULL */
 	uint64_t stats_interval_ns; /* 0: at the end only */
+
+	struct lull_replay replay; /* its files and policies point here: */
+	const char *files[OPTIONS_FILES_MAX], *policies[OPTIONS_RULES_MAX];
+	const char *workload; /* trace gen */
+	uint64_t seed, halts;
 };
 
 struct option_spec {

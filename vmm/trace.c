@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define BATCH 65536u
+#define BATCH 4096u
 
 uint16_t trace_check(const struct trace_record *record)
 {

@@ -197,6 +197,17 @@ option_errors() { # option_errors COMMAND
 		demo x|takes no argument
 		doctor --cpus 2|not an option of lull doctor
 		help nothing|unknown command
+		replay|no file given
+		replay --lambda 0 x|0.01 to 1000
+		replay --lambda 0.0005 x|0.01 to 1000
+		replay --host-cost 1,x y|one to three numbers
+		replay --host-cost 1,2,3,4 y|one to three numbers
+		replay --cpus 2 x|not an option of lull replay
+		trace|no workload given
+		trace gen|no workload given
+		trace rpc20|use lull trace gen NAME
+		trace gen rpc20 x|one argument too many
+		trace gen rpc20 --halts x|'x'
 	END
 }
 
@@ -224,6 +235,11 @@ stub_tests() {
 	check "stub: dump of binary data to a terminal" pty "expect use --output;exit 126" "$stub" dump acpi
 	check "stub: doctor fails" code 126 "doctor: " "$stub" doctor
 	check "stub: doctor passes" prints "^ok " env STUB_DOCTOR=1 "$stub" doctor
+	check "stub: replay" prints "^b: flags 1, lambda 250, cost 10 20 30, 2 policies, last kvm" "$stub" replay a \
+		--json --lambda 0.25 --policy cost --policy kvm b --host-cost 10,20,30
+	check "stub: replay of something else" refused "not a halt trace" "$stub" replay bad
+	check "stub: trace gen" prints "^rpc20 3 5 f$" "$stub" trace gen rpc20 --seed 3 --halts 5 -o f
+	check "stub: trace gen of nothing known" refused "not a workload" "$stub" trace gen bad
 	check "stub: dry run" prints "^machine: " "$stub" run --dry-run -c 3 idle
 	check "stub: demo shows both policies" prints "fixed:200000" "$stub" demo
 	check "stub: demo fits a terminal" narrow 80 "$stub" demo
@@ -414,6 +430,13 @@ real_tests() {
 	done
 	check "lull: dump DSDT" prints "DSDT" "$lull" dump DSDT -c2
 	check "lull: doctor" run 0 "$lull" doctor
+	check "lull: trace gen" run 0 "$lull" trace gen rpc20 --halts 1000 -o "$out/rpc20.trace"
+	check "lull: trace gen over another file" refused "is not a trace" "$lull" trace gen rpc20 -o "$out/idle.bin"
+	check "lull: trace gen of nothing known" refused "rpc5, rpc20, " "$lull" trace gen nothing
+	check "lull: replay" prints "^cost:balanced " "$lull" replay "$out/rpc20.trace"
+	check "lull: replay as JSON" prints '"policy": "haltpoll"' "$lull" replay --json "$out/rpc20.trace"
+	check "lull: replay with a policy of one's own" prints "^fixed:7us " "$lull" replay --policy fixed:7us "$out/rpc20.trace"
+	check "lull: replay of something else" refused "not a halt trace" "$lull" replay "$out/idle.bin"
 	check "lull: dry run" prints . "$lull" run --dry-run --flat-mode long "$out/idle.bin"
 	check "lull: demo" demo
 	for chip in user kernel; do

@@ -274,6 +274,31 @@ int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, 
 	return getenv("STUB_DOCTOR") ? 0 : -ENODEV;
 }
 
+int lull_replay(const struct lull_replay *replay, void (*text)(void *ctx, const char *text), void *ctx,
+                struct lull_error *err)
+{
+	char line[200];
+
+	for (uint32_t i = 0; i < replay->file_count; i++) {
+		if (strcmp(replay->files[i], "bad") == 0)
+			return fail(err, -EINVAL, "bad: not a halt trace; make one");
+		snprintf(line, sizeof(line), "%s: flags %u, lambda %u, cost %llu %llu %llu, %u policies, last %s\n",
+		         replay->files[i], replay->flags, replay->lambda_milli, (unsigned long long)replay->wake_ns,
+		         (unsigned long long)replay->switch_ns, (unsigned long long)replay->arm_ns,
+		         replay->policy_count, replay->policy_count ? replay->policies[replay->policy_count - 1] : "-");
+		text(ctx, line);
+	}
+	return 0;
+}
+
+int lull_trace_generate(const char *workload, uint64_t seed, uint64_t halts, const char *path, struct lull_error *err)
+{
+	if (strcmp(workload, "bad") == 0)
+		return fail(err, -EINVAL, "trace: 'bad' is not a workload; use another");
+	printf("%s %llu %llu %s\n", workload, (unsigned long long)seed, (unsigned long long)halts, path);
+	return 0;
+}
+
 const void *lull_demo_image(size_t *bytes)
 {
 	*bytes = 0;

@@ -218,8 +218,14 @@ static void repeated_options_are_refused(void **state)
 	(void)state;
 	for (const struct option_spec *spec = option_specs; spec->name; spec++) {
 		char line[256];
-		const char *command = spec->commands & COMMAND_RUN ? "run" : "dump acpi", *value = "1";
+		const char *command = "trace gen", *value = "1";
 
+		if (spec->commands & COMMAND_REPLAY)
+			command = "replay";
+		if (spec->commands & COMMAND_DUMP)
+			command = "dump acpi";
+		if (spec->commands & COMMAND_RUN)
+			command = "run";
 		if (!spec->value)
 			value = NULL;
 		else if (strcmp(spec->name, "serial") == 0 || strcmp(spec->name, "console") == 0)
