@@ -48,7 +48,7 @@ static int tear_down(void **state)
 static uint32_t ask(uint32_t len)
 {
 	const struct driver_buf bufs[] = {{rig.buf, len / 3, true}, {rig.buf + len / 3, len - len / 3, true}};
-	uint32_t id, written;
+	uint32_t id, written = 0;
 
 	driver_chain(&rig.r, bufs, 2);
 	driver_kick(&rig.d, 0);
