@@ -131,7 +131,9 @@ LULL_API int lull_vm_wait(struct lull_vm *vm, int64_t timeout_ns, struct lull_ex
 LULL_API int lull_vm_event_fd(const struct lull_vm *vm);
 
 LULL_API void lull_vm_stop(struct lull_vm *vm); /* idempotent, returns at once */
-LULL_API int lull_vm_pause(struct lull_vm *vm); /* returns once no vCPU runs guest code */
+/* Returns once no vCPU runs guest code. -ESRCH: the VM has ended; -ECANCELED: it was resumed meanwhile; -EDEADLK:
+ * called by a device on a vCPU's thread, which cannot wait for itself. */
+LULL_API int lull_vm_pause(struct lull_vm *vm);
 LULL_API int lull_vm_resume(struct lull_vm *vm);
 LULL_API void lull_vm_reset(struct lull_vm *vm);        /* as if the guest had reset the machine */
 LULL_API void lull_vm_power_button(struct lull_vm *vm); /* asks the guest to power off */
@@ -224,7 +226,7 @@ struct lull_stats {
 	uint64_t setup_kvm_ns, setup_memory_ns, setup_load_ns, setup_tables_ns, setup_total_ns;
 };
 
-/* Lock-free snapshots: a reader never disturbs a vCPU. In `kernel` mode KVM owns the halts and those stay 0. */
+/* Snapshots: a reader never disturbs a vCPU, and waits only while a reset makes the machine anew. In `kernel` mode KVM owns the halts and those stay 0. */
 LULL_API int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out);
 LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out);
 
@@ -249,7 +251,8 @@ struct lull_device {
 	uint64_t base, length;
 	int32_t gsi;     /* IOAPIC pin 0..23 it may raise, or -1 */
 	uint32_t widths; /* sum of the access sizes accepted: 1, 2, 4, 8; 0: all */
-	/* On a vCPU's thread, maybe on several at once; must not block. The offset is relative to base. */
+	/* On a vCPU's thread, maybe on several at once; must not block: neither lull_vm_wait() nor lull_vm_destroy().
+	 * Its stack has 128 KiB. The offset is relative to base. */
 	uint64_t (*read)(void *ctx, uint64_t offset, uint32_t bytes);
 	void (*write)(void *ctx, uint64_t offset, uint32_t bytes, uint64_t value);
 	void (*reset)(void *ctx); /* machine reset, no vCPU runs; may be NULL */

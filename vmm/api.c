@@ -186,6 +186,8 @@ const char *lull_vm_net_interface(const struct lull_vm *vm, uint32_t net)
 
 int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 {
+	struct lull_vm *locked = (struct lull_vm *)(uintptr_t)vm;
+	pthread_mutex_lock(&locked->lock); /* a reset makes the board anew */
 	struct lull_stats s = {
 		.vcpus = vm->config.vcpus,
 		.boots = vm->boots,
@@ -199,6 +201,7 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 		.setup_tables_ns = vm->times.tables_ns,
 		.setup_total_ns = vm->times.total_ns,
 	};
+	pthread_mutex_unlock(&locked->lock);
 	return export(out, &s, sizeof(s));
 }
 
@@ -298,6 +301,8 @@ int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu
 int lull_vm_add_device(struct lull_vm *vm, const struct lull_device *device, struct lull_error *err)
 {
 	struct lull_device full = {0};
+	if (!device)
+		return error_set(err, -EINVAL, "device: none given");
 	int ret = import(&full, sizeof(full), device, device->size, "device", err);
 	if (ret < 0)
 		return ret;

@@ -41,15 +41,44 @@ void vm_end(struct lull_vm *vm, enum lull_exit_reason reason, uint32_t code, uns
 	pthread_mutex_unlock(&vm->lock);
 }
 
+/* The end that is under way is a reset, and the machine boots again. */
+static bool restarts(const struct lull_vm *vm)
+{
+	return vm->exit.reason == LULL_EXIT_RESET && (vm->config.flags & LULL_RESTART_ON_RESET) && !vm->stop_wanted;
+}
+
+static bool on_own_vcpu(const struct lull_vm *vm)
+{
+	for (unsigned i = 0; i < vm->vcpu_count; i++)
+		if (vm->vcpus[i].started && pthread_equal(vm->vcpus[i].thread, pthread_self()))
+			return true;
+	return false;
+}
+
+/* Under lock. In a device's reset() no vCPU exists that could run; after it they start parked. */
+static int wait_parked(struct lull_vm *vm)
+{
+	bool in_reset = vm->io_started && pthread_equal(vm->io_thread, pthread_self());
+	while (vm->state == VM_RUNNING && (!vm->ending || restarts(vm))) {
+		if (!vm->paused)
+			return -ECANCELED;
+		if (in_reset || (!vm->ending && vm->parked >= vm->vcpu_count))
+			return 0;
+		pthread_cond_wait(&vm->changed, &vm->lock);
+	}
+	return vm->state == VM_CREATED ? 0 : -ESRCH;
+}
+
 int vm_pause(struct lull_vm *vm)
 {
+	int ret = -EDEADLK;
 	pthread_mutex_lock(&vm->lock);
-	vm->paused = true;
-	for (unsigned i = 0; i < vm->vcpu_count && vm->state == VM_RUNNING; i++)
-		vcpu_request(&vm->vcpus[i], VCPU_PAUSE);
-	while (vm->state == VM_RUNNING && !vm->ending && vm->parked < vm->vcpu_count)
-		pthread_cond_wait(&vm->changed, &vm->lock);
-	int ret = vm->state == VM_ENDED || vm->ending ? -ESRCH : 0;
+	if (!on_own_vcpu(vm)) {
+		vm->paused = true;
+		for (unsigned i = 0; i < vm->vcpu_count && vm->state == VM_RUNNING; i++)
+			vcpu_request(&vm->vcpus[i], VCPU_PAUSE);
+		ret = wait_parked(vm);
+	}
 	pthread_mutex_unlock(&vm->lock);
 	return ret;
 }
@@ -60,6 +89,7 @@ int vm_resume(struct lull_vm *vm)
 	vm->paused = false;
 	for (unsigned i = 0; i < vm->vcpu_count && vm->state == VM_RUNNING; i++)
 		vcpu_unpause(&vm->vcpus[i]);
+	pthread_cond_broadcast(&vm->changed);
 	int ret = vm->state == VM_ENDED ? -ESRCH : 0;
 	pthread_mutex_unlock(&vm->lock);
 	return ret;
@@ -106,11 +136,10 @@ static int restart(struct lull_vm *vm, struct lull_error *err)
 
 static bool wants_restart(struct lull_vm *vm)
 {
-	if (vm->exit.reason != LULL_EXIT_RESET || !(vm->config.flags & LULL_RESTART_ON_RESET))
-		return false;
-	if (vm->stop_wanted)
+	bool again = restarts(vm);
+	if (!again && vm->exit.reason == LULL_EXIT_RESET && (vm->config.flags & LULL_RESTART_ON_RESET))
 		vm->exit.reason = LULL_EXIT_STOPPED;
-	return !vm->stop_wanted;
+	return again;
 }
 
 /* No vCPU thread is left. True: the machine runs again. */

@@ -233,8 +233,13 @@ static int plug(struct lull_vm *vm, struct vm_device *d, struct lull_error *err)
 	const struct lull_device *c = &d->config;
 	const struct bus_region region = {d->name, c->base, c->length, c->widths, &device_ops, d};
 	const struct machine_entry entry = {MACHINE_CUSTOM, d->name, c->is_mmio, c->base, c->length, c->gsi, true};
-	int ret = bus_add(c->is_mmio ? &vm->board.mmio : &vm->board.pio, &region, err);
-	return ret < 0 ? ret : machine_add(&vm->board.machine, &entry, err);
+	int ret = machine_add(&vm->board.machine, &entry, err);
+	if (ret < 0)
+		return ret;
+	ret = bus_add(c->is_mmio ? &vm->board.mmio : &vm->board.pio, &region, err);
+	if (ret < 0)
+		vm->board.machine.count--; /* a refused device leaves nothing behind */
+	return ret;
 }
 
 static int make_board(struct lull_vm *vm, struct lull_error *err)

@@ -205,6 +205,118 @@ static void pause_of_an_ended_vm_says_so(void **state)
 	lull_vm_destroy(vm);
 }
 
+struct pauser {
+	struct lull_vm *vm;
+	int result;
+	atomic_bool done;
+};
+
+static void *pause_it(void *arg)
+{
+	struct pauser *p = arg;
+	p->result = lull_vm_pause(p->vm);
+	p->done = true;
+	return NULL;
+}
+
+/* A device whose guest waits in it until it is let go. */
+struct gate {
+	struct lull_vm *vm;
+	atomic_bool in_write, in_reset, open;
+	_Atomic int paused; /* what pause said to the device */
+};
+
+static void wait_for(atomic_bool *flag)
+{
+	const struct timespec tick = {.tv_nsec = 1000000};
+	for (int i = 0; i < 10000 && !*flag; i++)
+		nanosleep(&tick, NULL);
+	assert_true(*flag);
+}
+
+static void gate_write(void *ctx, uint64_t offset, uint32_t bytes, uint64_t value)
+{
+	struct gate *g = ctx;
+	(void)offset, (void)bytes, (void)value;
+	g->paused = lull_vm_pause(g->vm);
+	g->in_write = true;
+	wait_for(&g->open);
+}
+
+static void gate_reset(void *ctx)
+{
+	struct gate *g = ctx;
+	g->in_reset = true;
+	wait_for(&g->open);
+}
+
+static struct lull_vm *start_with_gate(struct gate *g, const void *image, size_t bytes)
+{
+	struct lull_config c = config_for(image, bytes);
+	const struct lull_device device = {
+		.size = sizeof(device),
+		.name = "gate",
+		.base = 0x5000,
+		.length = 2,
+		.gsi = -1,
+		.write = gate_write,
+		.reset = gate_reset,
+		.ctx = g,
+	};
+	c.flags |= LULL_RESTART_ON_RESET;
+	g->vm = create(&c);
+	assert_int_equal(lull_vm_add_device(g->vm, &device, NULL), 0);
+	assert_int_equal(lull_vm_start(g->vm, NULL), 0);
+	return g->vm;
+}
+
+static void a_resume_ends_a_pause_that_still_waits(void **state)
+{
+	(void)state;
+	struct gate g = {0};
+	pthread_t thread;
+	struct pauser p = {.vm = start_with_gate(&g, use_device, sizeof(use_device))};
+	wait_for(&g.in_write);
+	assert_int_equal(g.paused, -EDEADLK);
+	assert_int_equal(pthread_create(&thread, NULL, pause_it, &p), 0);
+	const struct timespec moment = {.tv_nsec = 50000000};
+	nanosleep(&moment, NULL);
+	assert_false(p.done);
+	assert_int_equal(lull_vm_resume(p.vm), 0);
+	wait_for(&p.done);
+	assert_int_equal(p.result, -ECANCELED);
+	pthread_join(thread, NULL);
+	g.open = true;
+	wait_end(p.vm);
+	lull_vm_destroy(p.vm);
+}
+
+static void a_pause_during_a_reset_holds_the_next_boot(void **state)
+{
+	(void)state;
+	struct gate g = {0};
+	pthread_t thread;
+	struct pauser p = {.vm = start_with_gate(&g, reset_forever, sizeof(reset_forever))};
+	const struct timespec moment = {.tv_nsec = 50000000};
+	wait_for(&g.in_reset);
+	assert_int_equal(pthread_create(&thread, NULL, pause_it, &p), 0);
+	nanosleep(&moment, NULL);
+	assert_false(p.done);
+	g.open = true;
+	wait_for(&p.done);
+	assert_int_equal(p.result, 0);
+	pthread_join(thread, NULL);
+	struct lull_stats before = {.size = sizeof(before)}, after = {.size = sizeof(after)};
+	assert_int_equal(lull_vm_stats(p.vm, &before), 0);
+	nanosleep(&moment, NULL);
+	assert_int_equal(lull_vm_stats(p.vm, &after), 0);
+	assert_int_equal(after.boots, before.boots);
+	assert_int_equal(lull_vm_resume(p.vm), 0);
+	while (after.boots == before.boots)
+		assert_int_equal(lull_vm_stats(p.vm, &after), 0);
+	lull_vm_destroy(p.vm);
+}
+
 /* ------------------------------------------------------------------------------------ devices */
 
 struct device {
@@ -273,6 +385,21 @@ static void a_device_in_a_taken_place_is_refused_by_name(void **state)
 	assert_int_equal(lull_vm_add_device(vm, &device, &err), -EEXIST);
 	assert_non_null(strstr(err.text, "counter"));
 	assert_non_null(strstr(err.text, "serial"));
+	lull_vm_destroy(vm);
+}
+
+static void a_refused_device_leaves_its_place_free(void **state)
+{
+	(void)state;
+	struct device d = {0};
+	struct lull_device device = device_at(&d, 0x5000);
+	const struct lull_config c = config_for(use_device, sizeof(use_device));
+	struct lull_vm *vm = create(&c);
+	device.gsi = 4; /* the serial port's */
+	assert_int_equal(lull_vm_add_device(vm, &device, NULL), -EEXIST);
+	device.gsi = 5;
+	assert_int_equal(lull_vm_add_device(vm, &device, NULL), 0);
+	assert_int_equal(lull_vm_add_device(vm, NULL, NULL), -EINVAL);
 	lull_vm_destroy(vm);
 }
 
@@ -441,8 +568,11 @@ int main(void)
 		cmocka_unit_test(paused_guests_make_no_exits),
 		cmocka_unit_test(pause_wakes_a_halted_guest_and_resume_lets_it_halt_again),
 		cmocka_unit_test(pause_of_an_ended_vm_says_so),
+		cmocka_unit_test(a_resume_ends_a_pause_that_still_waits),
+		cmocka_unit_test(a_pause_during_a_reset_holds_the_next_boot),
 		cmocka_unit_test(a_custom_device_sees_the_accesses),
 		cmocka_unit_test(a_device_in_a_taken_place_is_refused_by_name),
+		cmocka_unit_test(a_refused_device_leaves_its_place_free),
 		cmocka_unit_test(a_reset_boots_again_and_resets_devices),
 		cmocka_unit_test(without_restart_a_reset_ends_the_vm),
 		cmocka_unit_test(structures_of_other_versions_are_understood),
