@@ -24,16 +24,19 @@ struct lull_error;
 struct net_host;
 struct net_stream;
 
-#define NET_HEADER_BYTES 12u    /* virtio 1.2, 5.1.6: struct virtio_net_hdr with num_buffers */
-#define NET_FRAME_MAX    65550u /* 5.1.6.3.1: what a receive buffer without its header holds at least with segmentation \
-	                         */
-#define NET_FRAME_MIN   14u     /* an Ethernet header */
+#define NET_HEADER_BYTES 12u /* virtio 1.2, 5.1.6: struct virtio_net_hdr with num_buffers */
+#define NET_FRAME_MAX                                                                                                  \
+	65550u              /* 5.1.6.3.1: what a receive buffer without its header holds at least with segmentation    \
+	                     */
+#define NET_FRAME_MIN   14u /* an Ethernet header */
 #define NET_MTU_DEFAULT 1500u
 
 struct net_host_ops {
 	/* Is there a frame to receive? Its length, header included; 0: one of unknown length may be there, up to the
 	 * room that was said to be ample; -errno. */
 	ssize_t (*next)(struct net_host *h, unsigned pair, bool ample);
+	/* Is there input on our side already, for which the descriptor does not become readable? */
+	bool (*pending)(const struct net_host *h, unsigned pair);
 	/* Moves that frame: its length, header included, may be more than the room, which is then full. -errno.
 	 * num_buffers is the caller's. */
 	ssize_t (*receive)(struct net_host *h, unsigned pair, const struct iovec *iov, unsigned count);

@@ -88,6 +88,12 @@ static ssize_t socket_next(struct net_host *h, unsigned pair, bool ample)
 	}
 }
 
+static bool socket_pending(const struct net_host *h, unsigned pair)
+{
+	(void)pair;
+	return h->stream->from != h->stream->to;
+}
+
 /* Fills the room with an empty header and the frame. */
 static ssize_t socket_receive(struct net_host *h, unsigned pair, const struct iovec *iov, unsigned count)
 {
@@ -192,6 +198,7 @@ static void socket_close(struct net_host *h)
 
 static const struct net_host_ops socket_ops = {
 	.next = socket_next,
+	.pending = socket_pending,
 	.receive = socket_receive,
 	.send = socket_send,
 	.flush = socket_flush,

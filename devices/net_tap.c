@@ -56,6 +56,11 @@ static ssize_t tap_next(struct net_host *h, unsigned pair, bool ample)
 	return n;
 }
 
+static bool tap_pending(const struct net_host *h, unsigned pair)
+{
+	return h->parked[pair].bytes != 0;
+}
+
 static ssize_t take_parked(struct net_parked *parked, const struct iovec *iov, unsigned count)
 {
 	size_t done = 0, bytes = parked->bytes;
@@ -136,6 +141,7 @@ static int tap_use_pair(struct net_host *h, unsigned pair, bool use)
 
 static const struct net_host_ops tap_ops = {
 	.next = tap_next,
+	.pending = tap_pending,
 	.receive = tap_receive,
 	.send = tap_send,
 	.set_offloads = tap_set_offloads,

@@ -215,7 +215,7 @@ static void rx_reopened(void *ctx)
 	struct virtio_net *net = ctx;
 
 	for (unsigned i = 0; i < net->host->pairs; i++)
-		net_want(&net->pairs[i], EPOLLIN, true);
+		net->dev.up.again(net->dev.up.ctx, 2 * i);
 }
 
 static void tx_reopened(void *ctx)
@@ -279,6 +279,17 @@ static int start(struct virtio_dev *dev)
 	return ret == -EBADFD ? 0 : ret;
 }
 
+/* There are buffers again, or time. Input that the loop does not see is taken at once. */
+static void resume_receiving(struct net_pair *p)
+{
+	if (!p->in_use || is_gone(p->net))
+		return;
+	if (net_pending(p))
+		net_receive(p);
+	else
+		net_want(p, EPOLLIN, true);
+}
+
 static void kick(struct virtio_dev *dev, unsigned n)
 {
 	struct virtio_net *net = net_of(dev);
@@ -290,7 +301,7 @@ static void kick(struct virtio_dev *dev, unsigned n)
 	else if (n % 2)
 		serve_sending(&net->pairs[n / 2]);
 	else
-		net_want(&net->pairs[n / 2], EPOLLIN, true);
+		resume_receiving(&net->pairs[n / 2]);
 }
 
 static void drain(struct virtio_dev *dev, unsigned n)

@@ -67,6 +67,12 @@ static inline struct virtio_queue *net_tx_queue(const struct net_pair *p)
 	return &p->net->dev.queues[2 * p->index + 1];
 }
 
+/* Is there input that the loop does not see? The receive queue is locked. */
+static inline bool net_pending(const struct net_pair *p)
+{
+	return p->net->host->ops->pending(p->net->host, p->index);
+}
+
 /* virtio_net.c; any thread. */
 void net_want(struct net_pair *p, uint32_t event, bool want);
 void net_lost(struct virtio_net *net); /* the host's other end has gone */

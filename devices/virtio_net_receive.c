@@ -176,7 +176,8 @@ void net_receive(struct net_pair *p)
 
 	for (unsigned budget = BUDGET; budget && outcome == GOT_FRAME; budget--)
 		outcome = receive_one(p);
-	if (outcome == CANNOT)
-		net_want(p, EPOLLIN, false);
+	net_want(p, EPOLLIN, outcome != CANNOT);
+	if (outcome == GOT_FRAME && net_pending(p))
+		p->net->dev.up.again(p->net->dev.up.ctx, 2 * p->index);
 	virtio_flush(&p->net->dev, 2 * p->index);
 }
