@@ -222,6 +222,7 @@ static enum outcome look_until(struct halt *h, const struct poll_hooks *hooks, u
 		h->last_turn_tsc = now;
 		if (hooks && poll_hooks_poll(hooks)) {
 			h->inline_io = true;
+			now = clock_tsc(); /* the requests of other vCPUs must not make this one late */
 			continue;
 		}
 		/* Completions are written elsewhere than the word a light sleep would watch. */

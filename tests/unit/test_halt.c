@@ -151,10 +151,17 @@ static void hook_enter(void *ctx)
 	entered++;
 }
 
+static bool io_of_others; /* each look completes something, and it is for somebody else */
+
 static bool hook_poll(void *ctx)
 {
 	(void)ctx;
 	io_polls++;
+	if (io_of_others) {
+		fake_now += TURN_NS;
+		assert_true(io_polls < 10000);
+		return true;
+	}
 	if (!io_done_at || fake_now < io_done_at)
 		return false;
 	io_done_at = 0;
@@ -189,6 +196,7 @@ static int setup_with(const struct halt_config *config)
 	gap_at = gap_ns = 0;
 	sleeps = sample_count = 0;
 	io_done_at = entered = left = io_polls = 0;
+	io_of_others = false;
 	signal_next = false;
 	atomic_store(&word.word, 8);
 	atomic_store(&pollers, 0);
@@ -245,6 +253,18 @@ static const struct policy_sample *last_sample(void)
 }
 
 /* ------------------------------------------------------------------------------------ phases */
+
+static void completions_for_others_do_not_make_a_timer_late(void **state)
+{
+	(void)state;
+	uint64_t start = fake_now;
+	script = (struct policy_plan){.poll_ns = POLICY_NEVER, .sleep_ns = POLICY_NEVER};
+	io_done_at = UINT64_MAX;
+	io_of_others = true;
+	one_halt(0, 20000, WAKE_TIMER);
+	assert_true(fake_now - start < 21000);
+	assert_int_equal(sleeps, 0);
+}
 
 static void a_plan_without_polling_sleeps_at_once(void **state)
 {
@@ -670,6 +690,7 @@ int main(void)
 		TEST(a_polling_vcpu_completes_its_own_io),
 		TEST(a_completion_between_the_last_look_and_the_leave_is_not_slept_over),
 		TEST(without_io_in_flight_devices_are_left_alone),
+		TEST(completions_for_others_do_not_make_a_timer_late),
 		TEST(the_hint_has_the_timer_and_the_live_limit),
 		TEST(the_off_switch_wins),
 		TEST(a_guest_that_polls_itself_is_not_polled_for),
