@@ -50,6 +50,8 @@ struct irqchip_ops {
 	/* Any thread. */
 	void (*msi)(struct irqchip *chip, const struct msi_msg *msg);
 	void (*nmi)(struct irqchip *chip, unsigned cpu);
+	/* An NMI, INIT or SIPI came that the vCPU's thread has not looked at yet. NULL: KVM has them. */
+	bool (*has_events)(struct irqchip *chip, unsigned cpu);
 
 	/* The rest: the vCPU's own thread. Before start, on the thread that creates. */
 	int (*vcpu_init)(struct irqchip *chip, struct vcpu *v, struct lull_error *err);

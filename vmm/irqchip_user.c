@@ -90,6 +90,11 @@ static void user_nmi(struct irqchip *chip, unsigned cpu)
 	lapics_deliver(user(chip)->lapics, &irq, WAKE_NMI);
 }
 
+static bool user_has_events(struct irqchip *chip, unsigned cpu)
+{
+	return lapic_events(lapics_get(user(chip)->lapics, cpu)) != 0;
+}
+
 static void user_destroy(struct irqchip *chip)
 {
 	if (!chip)
@@ -428,6 +433,7 @@ const struct irqchip_ops irqchip_user = {
 	.destroy = user_destroy,
 	.msi = user_msi,
 	.nmi = user_nmi,
+	.has_events = user_has_events,
 	.vcpu_init = user_vcpu_init,
 	.prepare = user_prepare,
 	.harvest = user_harvest,

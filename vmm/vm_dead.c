@@ -104,7 +104,17 @@ static void look(struct lull_vm *vm)
 	}
 	if (dead || (!ran && !(all & VCPU_INSPECT_DONE)))
 		ask(vm);
-	arm(vm, vm->config.dead_halt_ms * 2 / 5 + 1);
+	arm(vm, vm->config.dead_halt_ms / 5 * 2 + 1);
+}
+
+/* A vCPU that something wakes counts as dead until its thread gets to run, which may be long: this process may have been
+ * stopped, and the timer was not. */
+static bool any_wakes(struct lull_vm *vm)
+{
+	for (unsigned i = 0; i < vm->vcpu_count; i++)
+		if (vm->chip_ops->has_events(vm->chip, i))
+			return true;
+	return false;
 }
 
 static void on_timer(void *ctx, uint32_t events)
@@ -116,7 +126,11 @@ static void on_timer(void *ctx, uint32_t events)
 		return;
 	if (vm->chip_ops == &irqchip_kernel)
 		look(vm);
-	else if (atomic_load(&vm->dead) == vm->config.vcpus && !ioapic_has_nmi(vm->chip->ioapic))
+	else if (atomic_load(&vm->dead) != vm->config.vcpus || ioapic_has_nmi(vm->chip->ioapic))
+		return;
+	else if (any_wakes(vm))
+		arm(vm, vm->config.dead_halt_ms);
+	else
 		end_dead(vm);
 }
 
