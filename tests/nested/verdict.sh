@@ -1,5 +1,6 @@
 # shellcheck shell=bash
 # What counts as a pass: functions for run.sh and selftest.sh. They need $here (this folder).
+: "${here:?}"
 
 # Problem lines of a log that the baseline logs do not have, in order of appearance.
 new_problems() { # new_problems LOG [BASELINE-LOG...]
