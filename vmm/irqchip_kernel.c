@@ -45,7 +45,7 @@ static bool signal_msi(struct irqchip *chip, const struct msi_msg *msg)
 		.data = msg->data,
 	};
 	int ret = ioctl(k->config.kvm->vm_fd, KVM_SIGNAL_MSI, &msi);
-	if (ret < 0)
+	if (ret < 0 && errno != EPERM) /* EPERM is KVM's -1: no APIC took it */
 		log_guest(k->config.log, &k->limit, LULL_LOG_WARN, "irqchip: KVM_SIGNAL_MSI: %s", strerror(errno));
 	k->config.active(k->config.notify_ctx);
 	return ret > 0;

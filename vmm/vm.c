@@ -209,10 +209,10 @@ int vm_start(struct lull_vm *vm, struct lull_error *err)
 {
 	pthread_mutex_lock(&vm->lock);
 	int ret = vm->state == VM_CREATED ? 0 : error_set(err, -EALREADY, "this VM was started before");
-	if (ret == 0)
-		ret = chardev_attach(vm->chardev, &vm->loop);
-	if (ret == 0 && vm->console)
-		ret = chardev_attach(vm->console, &vm->loop);
+	if (ret == 0 && (ret = chardev_attach(vm->chardev, &vm->loop)) < 0)
+		error_sys(err, ret, "serial: the event loop does not take it");
+	if (ret == 0 && vm->console && (ret = chardev_attach(vm->console, &vm->loop)) < 0)
+		error_sys(err, ret, "console: the event loop does not take it");
 	if (ret == 0)
 		ret = start_io(vm, err);
 	if (ret == 0) {

@@ -107,8 +107,8 @@ static void look(struct lull_vm *vm)
 	arm(vm, vm->config.dead_halt_ms / 5 * 2 + 1);
 }
 
-/* A vCPU that something wakes counts as dead until its thread gets to run, which may be long: this process may have been
- * stopped, and the timer was not. */
+/* A vCPU that something wakes counts as dead until its thread gets to run, which may be long: this process may have
+ * been stopped, and the timer was not. */
 static bool any_wakes(struct lull_vm *vm)
 {
 	for (unsigned i = 0; i < vm->vcpu_count; i++)
