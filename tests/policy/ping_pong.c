@@ -129,7 +129,7 @@ void ping_pong_targets(struct targets *t)
 		measure(&r, h);
 	report(t, "A15", r.own <= 1.30, "ping-pong, 1 to 150 us: cost / best fixed pair, lambda 2", "<= 1.30", "%.2f",
 	       r.own);
-	report(t, "A15", r.agreed <= 1.30, "the same at lambda 1, where 1 and 2 want the same", "<= 1.30", "%.2f",
+	report(t, "A15", r.agreed <= 1.30, "the same at lambda 1, where 1 and 2 want the same", "<= 1.30", "%.3f",
 	       r.agreed);
 	note("A15", "the same where they do not: up to B(2)/B(1) by design", "%.2f (B(2)/B(1): 1.71/1.77/1.88/1.71)",
 	     r.disputed);
