@@ -166,7 +166,7 @@ static int measure(struct disk_file *file, const struct stat *st, struct lull_er
 
 static int open_file(struct disk_file *file, const char *spec, struct lull_error *err)
 {
-	struct stat st;
+	struct stat st = {0};
 	int ret = disk_config_parse(&file->config, spec, err);
 
 	if (ret < 0)
@@ -178,7 +178,7 @@ static int open_file(struct disk_file *file, const char *spec, struct lull_error
 	if (ret == 0)
 		ret = measure(file, &st, err);
 	if (ret == 0 && file->config.direct) {
-		struct stat again;
+		struct stat again = {0};
 		file->page_fd = open_path(&file->config, false, &again, err);
 		if (file->page_fd < 0)
 			return file->page_fd;

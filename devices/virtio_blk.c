@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* virtio_blk.c - the way of requests: popped, submitted, reaped, answered. */
+#include "virtio_blk.h"
 #include "virtio_blk_internal.h"
 
 #include "util.h"

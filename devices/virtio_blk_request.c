@@ -185,7 +185,7 @@ static uint8_t exponent(uint32_t ratio)
 	return (uint8_t)(31 - __builtin_clz(ratio ? ratio : 1));
 }
 
-void blk_config(const struct virtio_blk *blk, uint8_t bytes[BLK_CONFIG_BYTES])
+void blk_config(const struct virtio_blk *blk, uint8_t config[BLK_CONFIG_BYTES])
 {
 	const struct disk_file *file = blk->file;
 	struct virtio_blk_config c = {
@@ -206,5 +206,5 @@ void blk_config(const struct virtio_blk *blk, uint8_t bytes[BLK_CONFIG_BYTES])
 	_Static_assert(sizeof(c) >= BLK_CONFIG_BYTES &&
 	                       offsetof(struct virtio_blk_config, write_zeroes_may_unmap) == 56,
 	               "the fields up to write_zeroes_may_unmap take 60 bytes");
-	memcpy(bytes, &c, BLK_CONFIG_BYTES);
+	memcpy(config, &c, BLK_CONFIG_BYTES);
 }

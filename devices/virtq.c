@@ -214,34 +214,40 @@ bool virtq_kick_on(struct virtq *q)
 
 /* --------------------------------------------------------------------------------------- contents */
 
-/* Calls of memcpy() in one direction or the other, over count pieces of memory. */
-static size_t copy(const struct iovec *iov, unsigned count, size_t offset, uint8_t *out, const uint8_t *in, size_t len)
+/* The piece of memory at an offset in a row of them, with what is left of it; NULL behind the end. */
+static uint8_t *piece(const struct iovec *iov, unsigned count, size_t offset, size_t *left)
 {
-	size_t done = 0;
-
-	for (unsigned i = 0; i < count && done < len; i++) {
-		if (offset >= iov[i].iov_len) {
-			offset -= iov[i].iov_len;
-			continue;
+	for (unsigned i = 0; i < count; i++) {
+		if (offset < iov[i].iov_len) {
+			*left = iov[i].iov_len - offset;
+			return (uint8_t *)iov[i].iov_base + offset;
 		}
-		size_t n = iov[i].iov_len - offset;
-		n = n < len - done ? n : len - done;
-		if (out)
-			memcpy(out + done, (const uint8_t *)iov[i].iov_base + offset, n);
-		else
-			memcpy((uint8_t *)iov[i].iov_base + offset, in + done, n);
-		offset = 0;
-		done += n;
+		offset -= iov[i].iov_len;
 	}
-	return done;
+	return NULL;
 }
 
 size_t virtq_read(const struct virtq_chain *chain, size_t offset, void *dst, size_t len)
 {
-	return copy(chain->iov, chain->readable, offset, dst, NULL, len);
+	size_t done = 0, n;
+	const uint8_t *from;
+
+	for (; done < len && (from = piece(chain->iov, chain->readable, offset + done, &n)); done += n) {
+		n = n < len - done ? n : len - done;
+		memcpy((uint8_t *)dst + done, from, n);
+	}
+	return done;
 }
 
 size_t virtq_write(const struct virtq_chain *chain, size_t offset, const void *src, size_t len)
 {
-	return copy(chain->iov + chain->readable, chain->writable, offset, NULL, src, len);
+	size_t done = 0, n;
+	uint8_t *to;
+
+	for (; done < len && (to = piece(chain->iov + chain->readable, chain->writable, offset + done, &n));
+	     done += n) {
+		n = n < len - done ? n : len - done;
+		memcpy(to, (const uint8_t *)src + done, n);
+	}
+	return done;
 }
