@@ -6,6 +6,7 @@
 #include "error.h"
 #include "kvm.h"
 #include "log.h"
+#include "steal.h"
 #include "util.h"
 
 #include <cpuid.h>
@@ -135,6 +136,21 @@ static void look_at_io_uring(const struct doctor *d)
 	}
 }
 
+/* What --steal-time vmm needs. */
+static void look_at_steal_time(const struct doctor *d)
+{
+	int delay = steal_probe_delay(), preempt = steal_probe_preempt();
+	if (delay < 0)
+		doctor_say(d, "note", "steal time", "this kernel does not account the wait for a CPU: left to KVM");
+	else if (preempt < 0)
+		doctor_say(d, "note", "steal time", "left to KVM: perf_event_open: %s%s", strerror(-preempt),
+		           preempt == -EACCES || preempt == -EPERM ? "; allowed by sysctl kernel.perf_event_paranoid=2" : "");
+	else
+		doctor_say(d, "ok", "steal time", "accounted by lull, which sees when a vCPU is preempted");
+	if (delay == 0 && preempt == 0 && !steal_thread_may_hurry())
+		doctor_say(d, "note", "preempted flag", "may be late by milliseconds: no real-time priority, see RLIMIT_RTPRIO");
+}
+
 int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, const char *text), void *ctx)
 {
 	const struct doctor d = {.line = line, .ctx = ctx};
@@ -143,6 +159,7 @@ int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, 
 	look_at_cpu(&d);
 	look_at_cpufreq(&d);
 	look_at_io_uring(&d);
+	look_at_steal_time(&d);
 	int ret = kvm_open(&kvm, &err);
 	if (ret == 0) {
 		look_at_caps(&d, &kvm);

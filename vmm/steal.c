@@ -99,8 +99,7 @@ static void publish(struct steal *s)
 {
 	struct steal_area *area = s->area;
 	atomic_store_explicit(&area->version, ++s->version, memory_order_relaxed);
-	atomic_thread_fence(memory_order_release);
-	atomic_store_explicit(&area->steal, s->value_ns, memory_order_relaxed);
+	atomic_store_explicit(&area->steal, s->value_ns, memory_order_release);
 	atomic_store_explicit(&area->version, ++s->version, memory_order_release);
 	stat_add(&s->stats.updates, 1);
 }
@@ -167,7 +166,7 @@ static void on_record(void *ctx, uint32_t events)
 {
 	struct steal *s = ctx;
 	if (events & (EPOLLHUP | EPOLLERR)) /* the vCPU's thread has ended */
-		event_loop_set(s->config->loop, &s->source, 0);
+		event_loop_set(&s->config->thread->loop, &s->source, 0);
 	steal_notice(s);
 }
 
@@ -235,7 +234,7 @@ static void open_watch(struct steal *s)
 	int ret = preempt_watch_open(&s->watch, s->config->kick_signal);
 	if (ret == 0) {
 		s->source = (struct event_source){.fd = s->watch.fd, .fn = on_record, .ctx = s};
-		ret = event_loop_set(s->config->loop, &s->source, EPOLLIN);
+		ret = steal_thread_add(s->config->thread, &s->source);
 		if (ret < 0)
 			preempt_watch_close(&s->watch);
 	}
@@ -315,7 +314,6 @@ void steal_init(struct steal *s, const struct steal_config *config, unsigned vcp
 
 void steal_fini(struct steal *s)
 {
-	event_loop_set(s->config->loop, &s->source, 0);
 	preempt_watch_close(&s->watch);
 	if (s->schedstat_fd >= 0)
 		close(s->schedstat_fd);

@@ -8,11 +8,11 @@
  *   vmm      all of it is ours
  *   hybrid   KVM has the area; we add its preempted flag for a thread that was preempted
  *
- * The flag. The area is the guest's, the vCPU's thread cannot write while it is off its CPU, so the I/O thread does,
+ * The flag. The area is the guest's, the vCPU's thread cannot write while it is off its CPU, so the steal thread does,
  * and must not do it too late: a running vCPU marked preempted is a lie, and after the MSR was taken back the memory is
  * not ours at all. lock, a leaf, holds for some ten instructions:
  *
- *   vCPU thread                                         I/O thread, woken by the record of a preemption
+ *   vCPU thread                                         steal thread, woken by the record of a preemption
  *   before each entry, when there is a record:          lock
  *     lock                                              area set, record not taken, thread not back:
  *     clear the flag, take the record                     set the flag
@@ -21,8 +21,8 @@
  *   enter the guest
  *
  * The record also sends the kick signal to the vCPU's thread, and before it wakes anybody's wait has ended. So a vCPU
- * that was inside KVM_RUN comes out, instead of into the guest, and takes the record first: whatever the I/O thread did
- * before is cleared, and what it does later finds the record taken. Without a record an entry costs two loads.
+ * that was inside KVM_RUN comes out, instead of into the guest, and takes the record first: whatever the steal thread
+ * did before is cleared, and what it does later finds the record taken. Without a record an entry costs two loads.
  */
 #ifndef LULL_STEAL_H
 #define LULL_STEAL_H
@@ -30,6 +30,7 @@
 #include "event_loop.h"
 #include "preempt_watch.h"
 #include "stats.h"
+#include "steal_thread.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -61,7 +62,7 @@ struct steal_area {
 struct steal_config {
 	enum steal_mode mode;
 	const struct guest_mem *mem;
-	struct event_loop *loop; /* whose thread sets the flag */
+	struct steal_thread *thread; /* sets the flag */
 	const struct log *log;
 	uint64_t tsc_khz;
 	int kick_signal;
@@ -96,7 +97,7 @@ struct steal {
 	struct preempt_watch watch;
 	struct event_source source;
 	struct steal_stats stats;
-	/* For measurements, NULL otherwise; I/O thread. */
+	/* For measurements, NULL otherwise; steal thread. */
 	void (*trace)(void *ctx, unsigned vcpu, uint64_t out_ns, uint64_t set_ns, bool in_time);
 	void *trace_ctx;
 };
@@ -110,8 +111,7 @@ int steal_probe_preempt(void);
 
 /* ---- on the thread that owns the VM ---- */
 void steal_init(struct steal *s, const struct steal_config *config, unsigned vcpu);
-void steal_fini(
-	struct steal *s); /* the vCPU's thread must have ended; not while the loop's thread is in a callback of ours */
+void steal_fini(struct steal *s); /* the vCPU's thread must have ended, and the steal thread be stopped */
 
 /* ---- vCPU thread ---- */
 int steal_msr_write(struct steal *s, uint64_t value); /* 0, or -EINVAL: #GP */
@@ -138,7 +138,7 @@ static inline void steal_before_wait(struct steal *s)
 /* That wait is over, and while it polled the thread was preempted: nothing of the guest's was lost. */
 void steal_exempt(struct steal *s);
 
-/* ---- I/O thread, and tests ---- */
+/* ---- steal thread, and tests ---- */
 void steal_notice(struct steal *s);
 
 #endif

@@ -423,6 +423,7 @@ struct lull_vm *vm_create(const struct lull_config *config, struct lull_error *e
 	vm->kvm = (struct kvm){.sys_fd = -1, .vm_fd = -1};
 	vm->kernel.fd = vm->initrd.fd = vm->mem.fd = -1;
 	vm->event_fd = vm->finished.fd = vm->dead_timer.fd = vm->loop.epoll_fd = vm->loop.wake_fd = -1;
+	steal_thread_init(&vm->steal_thread);
 	pthread_mutex_init(&vm->lock, NULL);
 	halt_shared_init(&vm->halt);
 	pthread_condattr_t attr;
@@ -474,6 +475,7 @@ void vm_destroy(struct lull_vm *vm)
 		free((void *)(uintptr_t)*strings[i]);
 	pthread_cond_destroy(&vm->changed);
 	pthread_mutex_destroy(&vm->lock);
+	steal_thread_fini(&vm->steal_thread);
 	halt_shared_fini(&vm->halt);
 	free(vm);
 }

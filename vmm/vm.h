@@ -51,6 +51,7 @@ struct lull_vm {
 	const struct irqchip_ops *chip_ops;
 	struct halt_shared halt; /* any thread */
 	enum steal_mode steal_mode;
+	struct steal_thread steal_thread; /* stopped when no vCPU runs */
 	struct trace_file halt_trace;  /* zeroed: none */
 	struct trace_ring *halt_rings; /* with it, one per vCPU: they go on over a reset */
 	struct poll_hooks poll_hooks; /* filled when the machine is built */

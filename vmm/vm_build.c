@@ -196,7 +196,7 @@ static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 	vm->env.steal = (struct steal_config){
 		.mode = vm->steal_mode,
 		.mem = &vm->mem,
-		.loop = &vm->loop,
+		.thread = &vm->steal_thread,
 		.log = &vm->log,
 		.tsc_khz = vm->env.tsc_khz,
 		.kick_signal = vm->config.kick_signal,
@@ -329,6 +329,7 @@ int vm_build(struct lull_vm *vm, struct lull_error *err)
 void vm_unbuild(struct lull_vm *vm)
 {
 	mainboard_fini(&vm->board);
+	steal_thread_stop(&vm->steal_thread);
 	while (vm->vcpu_count)
 		vcpu_destroy(&vm->vcpus[--vm->vcpu_count]);
 	free(vm->vcpus);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* steal_spin.c - for tests/steal: turns steal time on, tells the host where the area is (32 bits to port 0x510), and
+/* steal_spin.c - for tests/steal: turns steal time on, tells the host where the area is (32 bits to port 0x540), and
  * then spins in ring 3, or halts when do=halt. */
 #include "guest.h"
 
@@ -18,7 +18,7 @@ int main(void)
 		skip("no steal time");
 	apic_setup();
 	wrmsr(MSR_KVM_STEAL_TIME, (uint64_t)&area | 1);
-	out32(0x510, (uint32_t)(uint64_t)&area);
+	out32(0x540, (uint32_t)(uint64_t)&area);
 	if (!param_is("do", "halt"))
 		ring3(spin, 0);
 	irq_expect(0x40);
