@@ -14,7 +14,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -36,7 +35,7 @@ struct run {
 	struct cli_report report;
 	struct cli_input input;
 	bool has_input;
-	int signal_fd;
+	sigset_t poll_mask;  /* while ppoll() waits: the only time at which our signals come in */
 	int64_t deadline_ns; /* CLOCK_MONOTONIC: of the guest, then of its being stopped; 0: none */
 	bool asked;          /* the power button was pressed for a signal */
 	enum cause cause;    /* why we stopped the guest */
@@ -111,11 +110,24 @@ static void on_key(void *ctx, enum cli_key key)
 
 /* ------------------------------------------------------------------------------ signals */
 
-/* Until here each signal has its default effect; from here on they are read in the loop. Those that were ignored when
- * we were started (nohup) stay so. */
-static int take_signals(struct run *run)
+static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR2};
+
+/* Signals that came in, a bit each, in the order of wanted[]. Handler and main thread, which blocks them meanwhile. */
+static volatile sig_atomic_t arrived;
+
+static void on_arrival(int signo)
 {
-	static const int wanted[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR2};
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (wanted[i] == signo)
+			arrived |= 1 << i;
+}
+
+/* Until here each signal has its default effect; from here on they come in while the loop waits, and only then. Those
+ * that were ignored when we were started (nohup) stay so.
+ *
+ * Not a signalfd: its wait queue is that of the whole process, and so each timer signal of a vCPU would wake us. */
+static void take_signals(struct run *run)
+{
 	struct sigaction action;
 	sigset_t set;
 
@@ -123,9 +135,14 @@ static int take_signals(struct run *run)
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		if (sigaction(wanted[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
 			sigaddset(&set, wanted[i]);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	run->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return run->signal_fd < 0 ? -errno : 0;
+	pthread_sigmask(SIG_BLOCK, &set, &run->poll_mask);
+	action = (struct sigaction){.sa_handler = on_arrival};
+	sigfillset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (sigismember(&set, wanted[i])) {
+			sigdelset(&run->poll_mask, wanted[i]);
+			sigaction(wanted[i], &action, NULL);
+		}
 }
 
 /* We may be in the foreground again, or no longer, and whoever had the terminal may have changed it. */
@@ -140,14 +157,17 @@ static void come_back(struct run *run)
 /* Stops like a process that knows nothing of terminals, which also means: not at all in an orphaned group. */
 static void suspend(struct run *run)
 {
+	struct sigaction ours, theirs = {.sa_handler = SIG_DFL};
 	sigset_t set;
 
 	cli_tty_leave();
 	sigemptyset(&set);
 	sigaddset(&set, SIGTSTP);
+	sigaction(SIGTSTP, &theirs, &ours);
 	pthread_kill(pthread_self(), SIGTSTP);
 	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	sigaction(SIGTSTP, &ours, NULL);
 	come_back(run);
 }
 
@@ -171,12 +191,14 @@ static void on_signal(struct run *run, int signo)
 	}
 }
 
-static void read_signals(struct run *run)
+static void act_on_signals(struct run *run)
 {
-	struct signalfd_siginfo info;
+	int now = arrived;
 
-	while (read(run->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-		on_signal(run, (int)info.ssi_signo);
+	arrived = 0;
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
+		if (now & 1 << i)
+			on_signal(run, wanted[i]);
 }
 
 /* ------------------------------------------------------------------------------ the loop */
@@ -210,22 +232,22 @@ static void loop(struct run *run)
 	while (!run->give_up) {
 		struct pollfd fds[] = {
 			{.fd = ended_fd, .events = POLLIN},
-			{.fd = run->signal_fd, .events = POLLIN},
 			{.fd = -1},
 			{.fd = -1},
 		};
 		struct timespec left;
+		int ready;
 
 		if (run->has_input)
-			cli_input_before_poll(&run->input, fds + 2);
-		if (ppoll(fds, 4, time_left(run, &left), NULL) <= 0)
+			cli_input_before_poll(&run->input, fds + 1);
+		ready = ppoll(fds, 3, time_left(run, &left), &run->poll_mask);
+		act_on_signals(run);
+		if (ready <= 0)
 			continue; /* interrupted, or the timeout, which the next round sees */
 		if (fds[0].revents)
 			return;
-		if (fds[1].revents)
-			read_signals(run);
 		if (run->has_input)
-			cli_input_after_poll(&run->input, fds + 2);
+			cli_input_after_poll(&run->input, fds + 1);
 	}
 }
 
@@ -319,13 +341,8 @@ static int finish(struct run *run)
 static int run_vm(struct run *run)
 {
 	struct lull_error err = {0};
-	int ret = take_signals(run);
 
-	if (ret) {
-		cli_say("signals: %s; raise the limit of open files", strerror(-ret));
-		lull_vm_destroy(run->vm);
-		return CLI_CANNOT;
-	}
+	take_signals(run);
 	if (run->has_input && cli_tty_enter())
 		cli_say("Ctrl-a x stops the guest, Ctrl-a h lists the keys");
 	if (lull_vm_start(run->vm, &err) < 0) {
@@ -361,7 +378,7 @@ static int dry_run(struct run *run, const struct lull_config *config)
 
 int cli_run(const struct options *opt)
 {
-	struct run run = {.opt = opt, .signal_fd = -1};
+	struct run run = {.opt = opt};
 	struct lull_config config = opt->config;
 	struct lull_error err = {0};
 	struct cli_net net;
@@ -391,8 +408,6 @@ int cli_run(const struct options *opt)
 		code = run_vm(&run);
 	}
 	cli_net_close(&net);
-	if (run.signal_fd >= 0)
-		close(run.signal_fd);
 	if (run.has_input)
 		cli_input_close(&run.input);
 	cli_report_close(&run.report);

@@ -24,6 +24,11 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
+enum {
+	MSR_IA32_TSC = 0x10,
+	MSR_IA32_TSC_ADJUST = 0x3b,
+};
+
 /* Of the multiprocessor protocol, SDM vol. 3, 9.4. KVM knows only running vCPUs here. */
 enum mp_state {
 	MP_RUNNABLE,
@@ -410,6 +415,12 @@ static int user_msr_write(struct irqchip *chip, struct vcpu *v, uint32_t index, 
 			return -EINVAL;
 		/* KVM keeps a copy, from which the guest's CPUID.1:EDX.APIC comes. */
 		(void)vcpu_set_msr(v, MSR_IA32_APIC_BASE, value);
+		return 0;
+	case MSR_IA32_TSC:
+	case MSR_IA32_TSC_ADJUST:
+		if ((index == MSR_IA32_TSC ? vcpu_write_tsc(v, value) : vcpu_write_tsc_adjust(v, value)) < 0)
+			return -EINVAL;
+		lapic_set_tsc_offset(c->apic, v->tsc_offset);
 		return 0;
 	case MSR_KVM_PV_EOI_EN:
 		return pv_eoi_write(chip, v, value);

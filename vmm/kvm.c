@@ -151,18 +151,23 @@ int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err)
 	static const struct {
 		uint32_t base;
 		uint8_t denied; /* bit n: MSR base + n comes to us */
+		bool reads;     /* reads, too */
 	} route[] = {
-		{0x1b, 1},              /* IA32_APIC_BASE */
-		{0x6e0, 1},             /* IA32_TSC_DEADLINE: KVM alone would swallow it */
-		{MSR_KVM_PV_EOI_EN, 3}, /* and MSR_KVM_POLL_CONTROL */
-		{MSR_KVM_STEAL_TIME, 1}, /* last: not always */
+		{0x10, 1, false},              /* IA32_TSC: moves the guest's TSC, in which it states deadlines */
+		{0x3b, 1, false},              /* IA32_TSC_ADJUST: the same */
+		{0x1b, 1, true},               /* IA32_APIC_BASE */
+		{0x6e0, 1, true},              /* IA32_TSC_DEADLINE: KVM alone would swallow it */
+		{MSR_KVM_PV_EOI_EN, 3, true},  /* and MSR_KVM_POLL_CONTROL */
+		{MSR_KVM_STEAL_TIME, 1, true}, /* last: not always */
 	};
 	uint64_t bitmaps[ARRAY_SIZE(route)]; /* KVM reads whole words */
 	struct kvm_msr_filter filter = {.flags = KVM_MSR_FILTER_DEFAULT_ALLOW};
-	for (size_t i = 0; i < ARRAY_SIZE(route) - !steal_time; i++) {
+	/* Without the attribute that moves the TSC (KVM from before 5.16) we could not do what the guest asks. */
+	size_t first = kvm_check(kvm, KVM_CAP_VCPU_ATTRIBUTES) > 0 ? 0 : 2;
+	for (size_t i = first; i < ARRAY_SIZE(route) - !steal_time; i++) {
 		bitmaps[i] = ~(uint64_t)route[i].denied;
-		filter.ranges[i] = (struct kvm_msr_filter_range){
-			.flags = KVM_MSR_FILTER_READ | KVM_MSR_FILTER_WRITE,
+		filter.ranges[i - first] = (struct kvm_msr_filter_range){
+			.flags = KVM_MSR_FILTER_WRITE | (route[i].reads ? KVM_MSR_FILTER_READ : 0),
 			.base = route[i].base,
 			.nmsrs = route[i].denied == 1 ? 1 : 2,
 			.bitmap = (uint8_t *)&bitmaps[i],

@@ -75,7 +75,7 @@ struct vcpu {
 	/* vCPU thread. */
 	struct halt halt;
 	struct steal steal; /* has a part for the I/O thread */
-	int64_t tsc_offset;      /* guest TSC = host TSC + this; constant after set-up */
+	int64_t tsc_offset;      /* guest TSC = host TSC + this; the guest may move it */
 	bool dead;               /* what env->dead() was told last */
 	bool syncs_events;       /* user backend: the run page carries KVM's event state */
 	bool injected;           /* an interrupt was queued since KVM_RUN returned last */
@@ -147,6 +147,9 @@ void vcpu_dump(struct vcpu *v);
 /* The kernel timer that kicks this vCPU at a host TSC; WAKE_NEVER disarms. */
 void vcpu_arm_timer(struct vcpu *v, uint64_t deadline_tsc);
 
+/* The guest writes IA32_TSC or IA32_TSC_ADJUST (SDM vol. 3, 18.17.3: each moves the other by the same amount). */
+int vcpu_write_tsc(struct vcpu *v, uint64_t value);
+int vcpu_write_tsc_adjust(struct vcpu *v, uint64_t value);
 int vcpu_set_msr(struct vcpu *v, uint32_t index, uint64_t value);
 int vcpu_get_msr(struct vcpu *v, uint32_t index, uint64_t *value);
 

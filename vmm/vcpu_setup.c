@@ -25,6 +25,7 @@ enum {
 	DR6_RESET = 0xffff0ff0u,
 	DR7_RESET = 0x400,
 	MSR_IA32_TSC = 0x10,
+	MSR_IA32_TSC_ADJUST = 0x3b,
 	/* Selectors of the boot GDT. 0x10 and 0x18 are what the Linux 64-bit boot protocol names. */
 	SEL_CODE32 = 0x08,
 	SEL_CODE64 = 0x10,
@@ -225,22 +226,66 @@ int vcpu_setup_sipi(struct vcpu *v, uint8_t vector)
 
 /* --------------------------------------------------------------------------------- CPUID and TSC */
 
-/* One offset for all vCPUs, and that 0: the guest\x27s TSC is the host\x27s. KVM treats equal offsets as synchronised
- * TSCs. */
-static void set_tsc_offset(struct vcpu *v)
+/* Has KVM add offset to the host's TSC. False: no such attribute, KVM from before 5.16. */
+static bool give_tsc_offset(struct vcpu *v, int64_t offset)
 {
-	uint64_t offset = 0, tsc;
 	struct kvm_device_attr attr = {
 		.group = KVM_VCPU_TSC_CTRL,
 		.attr = KVM_VCPU_TSC_OFFSET,
 		.addr = (uintptr_t)&offset,
 	};
+	if (ioctl(v->fd, KVM_HAS_DEVICE_ATTR, &attr) < 0 || ioctl(v->fd, KVM_SET_DEVICE_ATTR, &attr) < 0)
+		return false;
+	v->tsc_offset = offset;
+	return true;
+}
+
+/* What KVM chose, from the narrowest of a few looks: one that was interrupted would make every deadline late. */
+static void read_tsc_offset(struct vcpu *v)
+{
+	uint64_t best = UINT64_MAX, tsc;
+	for (unsigned i = 0; i < 5; i++) {
+		uint64_t before = clock_tsc();
+		if (vcpu_get_msr(v, MSR_IA32_TSC, &tsc) < 0)
+			return;
+		uint64_t width = clock_tsc() - before;
+		if (width < best) {
+			best = width;
+			v->tsc_offset = (int64_t)(tsc - before - width / 2);
+		}
+	}
+}
+
+/* One offset for all vCPUs, and that 0: the guest's TSC is the host's. KVM treats equal offsets as synchronised. */
+static void set_tsc_offset(struct vcpu *v)
+{
 	v->tsc_offset = 0;
-	if (ioctl(v->fd, KVM_HAS_DEVICE_ATTR, &attr) == 0 && ioctl(v->fd, KVM_SET_DEVICE_ATTR, &attr) == 0)
-		return;
-	/* KVM from before 5.16: take what it chose, some microseconds off. */
-	if (vcpu_get_msr(v, MSR_IA32_TSC, &tsc) == 0)
-		v->tsc_offset = (int64_t)(tsc - clock_tsc());
+	if (!give_tsc_offset(v, 0))
+		read_tsc_offset(v);
+}
+
+/* By delta, which the guest sees in IA32_TSC_ADJUST as well. Written by the host, that MSR moves nothing itself. */
+static int move_tsc(struct vcpu *v, uint64_t delta)
+{
+	uint64_t adjust = 0;
+	(void)vcpu_get_msr(v, MSR_IA32_TSC_ADJUST, &adjust);
+	if (!give_tsc_offset(v, (int64_t)((uint64_t)v->tsc_offset + delta)))
+		return -EINVAL;
+	(void)vcpu_set_msr(v, MSR_IA32_TSC_ADJUST, adjust + delta);
+	return 0;
+}
+
+int vcpu_write_tsc(struct vcpu *v, uint64_t value)
+{
+	return move_tsc(v, value - (clock_tsc() + (uint64_t)v->tsc_offset));
+}
+
+int vcpu_write_tsc_adjust(struct vcpu *v, uint64_t value)
+{
+	uint64_t adjust = 0;
+	if (vcpu_get_msr(v, MSR_IA32_TSC_ADJUST, &adjust) < 0)
+		return -EINVAL;
+	return move_tsc(v, value - adjust);
 }
 
 int vcpu_setup_cpuid(struct vcpu *v, const struct kvm_cpuid2 *cpuid, struct lull_error *err)

@@ -22,6 +22,8 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#define ANSWER_MS 20 /* how long the vCPUs get to answer */
+
 static void arm(struct lull_vm *vm, uint32_t ms)
 {
 	const struct itimerspec spec = {.it_value = {ms / 1000, (long)(ms % 1000) * 1000000}};
@@ -102,9 +104,11 @@ static void look(struct lull_vm *vm)
 		rest(vm);
 		return;
 	}
-	if (dead || (!ran && !(all & VCPU_INSPECT_DONE)))
+	bool asks = dead || (!ran && !(all & VCPU_INSPECT_DONE));
+	if (asks)
 		ask(vm);
-	arm(vm, vm->config.dead_halt_ms / 5 * 2 + 1);
+	/* In the worst case twice the interval and two rounds of answers: within a second at the default of 500 ms. */
+	arm(vm, asks ? ANSWER_MS : vm->config.dead_halt_ms / 10 * 9 + 1);
 }
 
 /* A vCPU that something wakes counts as dead until its thread gets to run, which may be long: this process may have
