@@ -226,7 +226,10 @@ struct lull_stats {
 	uint64_t setup_kvm_ns, setup_memory_ns, setup_load_ns, setup_tables_ns, setup_total_ns;
 };
 
-/* Snapshots: a reader never disturbs a vCPU, and waits only while a reset makes the machine anew. In `kernel` mode KVM owns the halts and those stay 0. */
+/* Snapshots: a reader never disturbs a vCPU, and waits only while a reset makes the machine anew. In `kernel` mode KVM
+ * halts: the halt_* figures are KVM's, halts is polls that found work plus sleeps, window_ns the limit that KVM's
+ * windows have, poll_refused counts halts while that was 0, and what KVM does not know stays 0: wakes by source, wake
+ * latency, gaps, pre-wakes. */
 LULL_API int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out);
 LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out);
 

@@ -148,12 +148,15 @@ int lull_vm_set_halt_poll(struct lull_vm *vm, const char *halt_poll, struct lull
 	int ret = vm_halt_config(vm, halt_poll, &config, err);
 	if (ret == 0)
 		halt_shared_set(&vm->halt, &config);
+	if (ret == 0)
+		vm_halt_changed(vm);
 	return ret;
 }
 
 void lull_vm_allow_polling(struct lull_vm *vm, bool allow)
 {
 	atomic_store(&vm->halt.off, !allow);
+	vm_halt_changed(vm);
 }
 
 int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu)
@@ -290,8 +293,10 @@ int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu
 	struct lull_vcpu_stats s;
 	pthread_mutex_lock(&locked->lock);
 	bool there = vcpu < vm->vcpu_count;
-	if (there)
+	if (there) {
 		read_vcpu(&vm->vcpus[vcpu], &s);
+		vm_halt_stats(vm, vcpu, &s);
+	}
 	pthread_mutex_unlock(&locked->lock);
 	return there ? export(out, &s, sizeof(s)) : -ESRCH;
 }

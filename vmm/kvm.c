@@ -140,6 +140,15 @@ int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *e
 	return 0;
 }
 
+int kvm_stats_fd(int vcpu_fd)
+{
+	int fd = ioctl(vcpu_fd, KVM_GET_STATS_FD, NULL);
+	if (fd < 0)
+		return -errno;
+	fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
 int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err)
 {
 	/* x2APIC MSRs cannot be filtered; without an in-kernel APIC they fail inside KVM, which INVAL turns into exits.

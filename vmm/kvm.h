@@ -35,6 +35,9 @@ int kvm_check(const struct kvm *kvm, int cap);
 /* KVM_ENABLE_CAP on the VM. */
 int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *err);
 
+/* The statistics file of a vCPU that has not run yet (a running one would make this wait), or -errno. */
+int kvm_stats_fd(int vcpu_fd);
+
 /* Guest accesses to these MSRs come out as exits: IA32_APIC_BASE, IA32_TSC_DEADLINE, PV EOI, poll control, and
  * steal time if asked for. */
 int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err);

@@ -378,7 +378,10 @@ static int open_events(struct lull_vm *vm, struct lull_error *err)
 	if (vm->event_fd < 0 || vm->finished.fd < 0)
 		return error_sys(err, -errno, "eventfd");
 	ret = event_loop_set(&vm->loop, &vm->finished, EPOLLIN);
-	return ret < 0 ? error_sys(err, ret, "event loop") : vm_dead_init(vm, err);
+	if (ret < 0)
+		return error_sys(err, ret, "event loop");
+	ret = vm_dead_init(vm, err);
+	return ret < 0 ? ret : vm_halt_init(vm, err);
 }
 
 static int create(struct lull_vm *vm, const struct lull_config *config, struct lull_error *err)
@@ -422,7 +425,8 @@ struct lull_vm *vm_create(const struct lull_config *config, struct lull_error *e
 	vm->log = (struct log){config->log, config->log_ctx, config->log_level};
 	vm->kvm = (struct kvm){.sys_fd = -1, .vm_fd = -1};
 	vm->kernel.fd = vm->initrd.fd = vm->mem.fd = -1;
-	vm->event_fd = vm->finished.fd = vm->dead_timer.fd = vm->loop.epoll_fd = vm->loop.wake_fd = -1;
+	vm->event_fd = vm->finished.fd = vm->dead_timer.fd = vm->kernel_halt.timer.fd = vm->loop.epoll_fd =
+		vm->loop.wake_fd = -1;
 	steal_thread_init(&vm->steal_thread);
 	pthread_mutex_init(&vm->lock, NULL);
 	halt_shared_init(&vm->halt);
@@ -440,6 +444,7 @@ struct lull_vm *vm_create(const struct lull_config *config, struct lull_error *e
 
 static void close_events(struct lull_vm *vm)
 {
+	vm_halt_fini(vm);
 	vm_dead_fini(vm);
 	if (vm->finished.fd >= 0)
 		close(vm->finished.fd);

@@ -23,6 +23,7 @@
 #include "mainboard.h"
 #include "trace.h"
 #include "vcpu.h"
+#include "vm_halt.h"
 
 #include <pthread.h>
 
@@ -102,6 +103,7 @@ struct lull_vm {
 	atomic_uint activity;                 /* interrupts that went in */
 	unsigned asked_activity, dead_rounds; /* I/O thread */
 	uint64_t *cpu_ns;                     /* kernel backend: CPU time of each vCPU thread at the last look */
+	struct vm_halt kernel_halt;           /* kernel backend: see vm_halt.c */
 	pthread_t io_thread;
 	bool io_started;
 };

@@ -210,7 +210,11 @@ static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 	vm->env.chip = vm->chip;
 	if (ret == 0)
 		ret = kvm_map_memory(&vm->kvm, &vm->mem, err);
-	return ret == 0 ? make_vcpus(vm, err) : ret;
+	if (ret == 0)
+		ret = make_vcpus(vm, err);
+	if (ret == 0)
+		vm_halt_open(vm);
+	return ret;
 }
 
 static uint64_t device_read(void *dev, uint64_t offset, unsigned size)
@@ -330,6 +334,7 @@ void vm_unbuild(struct lull_vm *vm)
 {
 	mainboard_fini(&vm->board);
 	steal_thread_stop(&vm->steal_thread);
+	vm_halt_close(vm);
 	while (vm->vcpu_count)
 		vcpu_destroy(&vm->vcpus[--vm->vcpu_count]);
 	free(vm->vcpus);
@@ -363,6 +368,7 @@ int vm_start_vcpus(struct lull_vm *vm, struct lull_error *err)
 	bus_freeze(&vm->board.pio);
 	bus_freeze(&vm->board.mmio);
 	atomic_store(&vm->dead, 0);
+	vm_halt_start(vm);
 	/* One more than there are threads, so that the last of them does not report the end before all are started. */
 	atomic_store(&vm->live, 1);
 	int ret = 0;

@@ -43,8 +43,10 @@ void vm_dead_active(struct lull_vm *vm)
 	if (vm->chip_ops != &irqchip_kernel)
 		return;
 	atomic_fetch_add(&vm->activity, 1);
-	if (!atomic_exchange(&vm->watching, true))
-		arm(vm, vm->config.dead_halt_ms);
+	if (atomic_exchange(&vm->watching, true))
+		return;
+	arm(vm, vm->config.dead_halt_ms);
+	vm_halt_active(vm);
 }
 
 static void end_dead(struct lull_vm *vm)
@@ -128,6 +130,7 @@ static void on_timer(void *ctx, uint32_t events)
 	(void)events;
 	if (read(vm->dead_timer.fd, &count, sizeof(count)) < 0 || !vm->chip)
 		return;
+	vm_halt_look(vm);
 	if (vm->chip_ops == &irqchip_kernel)
 		look(vm);
 	else if (atomic_load(&vm->dead) != vm->config.vcpus || ioapic_has_nmi(vm->chip->ioapic))
