@@ -156,7 +156,7 @@ static void next_mixed(struct workload_state *w, struct sim_halt *halt)
 static void next_phase(struct workload_state *w, struct sim_halt *halt)
 {
 	if (w->phase <= 0) {
-		unsigned n = 0;
+		unsigned n = 1;
 		while (!(workloads[n].classes & WORKLOAD_ADVERSARY) && workloads[n].next != next_phase)
 			n++;
 		w->part = &w->parts[sim_bits(&w->random) % n];
