@@ -77,7 +77,8 @@ struct lull_config {
 	void (*log)(void *ctx, enum lull_log_level level, const char *line); /* any thread; NULL: none */
 	void *log_ctx;
 	enum lull_log_level log_level; /* lines above it are not made */
-	uint32_t dead_halt_ms;         /* how long a dead halt must last before it is reported; 0: 500 */
+	uint32_t dead_halt_ms;         /* how long a dead halt must last before it is reported; 0: 500. It does not know of
+	                                  an NMI that lull_vm_nmi() or lull_vm_msi() would send later */
 	uint32_t max_pollers;          /* vCPUs of this process that may poll at a time; 0: no limit */
 	const char *poll_wait;         /* "auto" (NULL), "pause", "umwait" or "mwaitx" */
 	const char *powersave;         /* "ignore", "strict" or "smart" (NULL): what cpufreq's word counts for */

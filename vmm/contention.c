@@ -53,20 +53,25 @@ static void look_at_delay(struct contention *c, uint64_t now_ns)
 	c->delay_at_ns = now_ns;
 }
 
-/* Steal of one CPU in ticks; false: not there. */
+/* Steal of one CPU in ticks; false: not there. The line can be anywhere in a long file. */
 static bool read_steal(const struct contention *c, int cpu, uint64_t *ticks)
 {
-	char buf[8192], name[16];
-	if (!read_head(c, "stat", buf, sizeof(buf)))
-		return false;
-	snprintf(name, sizeof(name), "\ncpu%d ", cpu);
-	const char *line = strstr(buf, name);
+	char path[128], line[256], name[16];
 	unsigned long long v[8];
-	if (!line || sscanf(line + strlen(name), "%llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
-	                    &v[4], &v[5], &v[6], &v[7]) != 8)
+	int n = snprintf(path, sizeof(path), "%s/stat", c->proc),
+	    name_bytes = snprintf(name, sizeof(name), "cpu%d ", cpu);
+	FILE *f = n > 0 && (size_t)n < sizeof(path) ? fopen(path, "re") : NULL;
+	bool found = false;
+	if (!f)
 		return false;
-	*ticks = v[7];
-	return true;
+	while (!found && fgets(line, sizeof(line), f) && !strncmp(line, "cpu", 3))
+		found = !strncmp(line, name, (size_t)name_bytes) &&
+		        sscanf(line + name_bytes, "%llu %llu %llu %llu %llu %llu %llu %llu", &v[0], &v[1], &v[2], &v[3],
+		               &v[4], &v[5], &v[6], &v[7]) == 8;
+	fclose(f);
+	if (found)
+		*ticks = v[7];
+	return found;
 }
 
 static void look_at_steal(struct contention *c, int cpu, uint64_t now_ns)

@@ -80,7 +80,7 @@ static void *sleep_thread(void *arg)
 			;
 		if (!stamp)
 			wake_take(&s->wake, &stamp);
-		s->ns[i] = clock_tsc() - stamp;
+		s->ns[i] = stamp ? clock_tsc() - stamp : 0; /* 0: awake between the cause and its stamp */
 		atomic_store(&s->done, i + 1);
 	}
 	return NULL;

@@ -29,7 +29,7 @@ static bool wants_dump(enum lull_exit_reason reason)
 void vm_end(struct lull_vm *vm, enum lull_exit_reason reason, uint32_t code, unsigned vcpu, const char *text)
 {
 	pthread_mutex_lock(&vm->lock);
-	if (reason == LULL_EXIT_STOPPED)
+	if (reason == LULL_EXIT_STOPPED && vm->state == VM_RUNNING)
 		vm->stop_wanted = true;
 	if (!vm->ending && vm->state == VM_RUNNING) {
 		vm->ending = true;
