@@ -56,7 +56,7 @@ binaries() {
 	local bin name reason rc out=$logs/binary.out
 	for bin in "$@"; do
 		name=${bin##*/}
-		timeout -k 5 60 "$bin" >"$out" 2>&1 </dev/null
+		timeout -k 5 120 "$bin" >"$out" 2>&1 </dev/null
 		rc=$?
 		reason=$(why $rc "$out")
 		if [ -z "$reason" ] && ! grep -q '^not ok' "$out"; then
@@ -112,7 +112,7 @@ count() { # count NAME NEEDS RC OUTPUT SECONDS
 	text="$p passed"
 	[ "$s" = 0 ] || text+=", $s skipped"
 	[ "$f" = 0 ] || text+=", $f FAILED"
-	printf '%-9s %-36s %4d s\n' "$1" "$text" "$5"
+	printf '%-12s %-36s %4d s\n' "$1" "$text" "$5"
 	if [ "$f" != 0 ]; then failures+=("$1|$reason|$4"); fi
 	while IFS= read -r line; do
 		skips+=("$1: $line")
