@@ -52,6 +52,7 @@ static inline uint64_t clock_ns_to_tsc(uint64_t ns, uint64_t khz)
 static struct wake word;
 static uint64_t post_at[4]; /* times of posts, 0: none */
 static uint64_t gap_at, gap_ns;
+static uint64_t turn_ns; /* of the poll loop */
 static unsigned sleeps;
 static uint64_t slept_until; /* deadline of the last sleep */
 static bool signal_next;     /* the next sleep ends by a signal at once */
@@ -69,7 +70,7 @@ static void run_posts(uint64_t until)
 void cpu_wait(enum cpu_wait kind, _Atomic uint32_t *w, uint32_t expected, uint64_t until_tsc)
 {
 	(void)kind, (void)w, (void)expected, (void)until_tsc;
-	fake_now += TURN_NS;
+	fake_now += turn_ns;
 	if (gap_at && fake_now >= gap_at) {
 		fake_now += gap_ns;
 		gap_at = 0;
@@ -194,6 +195,7 @@ static int setup_with(const struct halt_config *config)
 	fake_now = 1000000000;
 	memset(post_at, 0, sizeof(post_at));
 	gap_at = gap_ns = 0;
+	turn_ns = TURN_NS;
 	sleeps = sample_count = 0;
 	io_done_at = entered = left = io_polls = 0;
 	io_of_others = false;
@@ -576,6 +578,7 @@ static uint64_t poll_share_permille(unsigned vcpu_percent, unsigned vm_percent)
 	};
 	setup_with(&config);
 	script.poll_ns = 200000;
+	turn_ns = 5000; /* or ten seconds take seconds */
 	uint64_t start = fake_now;
 	while (fake_now - start < 10000000000)
 		one_halt(190000, 0, WAKE_TIMER);
