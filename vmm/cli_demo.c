@@ -12,7 +12,7 @@ enum {
 	PATIENCE_S = 20
 };
 
-static const char *const policies[] = {"none", "fixed:200000"};
+static const char *const policies[] = {"none", "cost"};
 
 /* CLI_OK, or the exit code of the whole demo, whose reason was said. */
 static int end_of_guest(struct lull_vm *vm, int64_t timeout_ns)

@@ -241,7 +241,7 @@ stub_tests() {
 	check "stub: trace gen" prints "^rpc20 3 5 f$" "$stub" trace gen rpc20 --seed 3 --halts 5 -o f
 	check "stub: trace gen of nothing known" refused "not a workload" "$stub" trace gen bad
 	check "stub: dry run" prints "^machine: " "$stub" run --dry-run -c 3 idle
-	check "stub: demo shows both policies" prints "fixed:200000" "$stub" demo
+	check "stub: demo shows both policies" prints "none and cost" "$stub" demo
 	check "stub: demo fits a terminal" narrow 80 "$stub" demo
 	check "stub: --stats table" code 0 "^timer " "$stub" run --stats table poweroff
 	check "stub: --stats table fits a terminal" narrow_stderr "$stub" run --stats=table poweroff
