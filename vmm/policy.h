@@ -56,16 +56,18 @@ enum policy_source {
 
 /* What came of it. Durations that exceed INT64_MAX are that. */
 struct policy_sample {
-	uint64_t event_ns; /* d: the event's time stamp, put by who raised it, minus the start of the halt. A timer's
-	                    * event is its deadline. */
-	uint64_t halt_ns;  /* as KVM measures it: from the start until the vCPU runs, wake latency included. After a hit
-	                    * while polling the time of the last turn of the loop that found nothing, 0 on the first. */
+	/* d: the event's time stamp, put by who raised it, minus the start of the halt. A timer's is its deadline. */
+	uint64_t event_ns;
+	/* As KVM measures it: from the start until the vCPU runs, wake latency included. After a hit while polling the
+	 * time of the last turn of the loop that found nothing, 0 on the first. */
+	uint64_t halt_ns;
 	uint64_t latency_ns; /* from the event until the vCPU noticed it */
 	uint64_t poll_ns;    /* polled in the first phase */
 	uint64_t spin_ns;    /* and in the third */
-	uint64_t
-		wake_ns[2]; /* how late the thread ran again after the second and the fourth phase, counted from what
-	                     * ended the sleep: the event, or the end of phase two. POLICY_NEVER: did not sleep there */
+	/* How late the thread ran again after the second and the fourth phase, counted from what ended the sleep: the
+	 * event, or the end of phase two. POLICY_NEVER: did not sleep there. A sleep without an end (sleep_ns is
+	 * POLICY_NEVER) may be reported as either. */
+	uint64_t wake_ns[2];
 	uint64_t switch_ns; /* CPU time of one sleep and wake, 0: not measured this time */
 	uint64_t gap_ns;    /* when (clock of now_ns) the host took the CPU away while polling, 0: it did not */
 	uint64_t max_ns;    /* live limit now */

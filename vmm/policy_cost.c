@@ -65,6 +65,7 @@ struct cost {
 	float debt;                            /* the account: cost beyond twice the optimum */
 	float awake;                           /* cost since the last sleep */
 	float timer;                           /* of the plan in force */
+	float early;                           /* when its sleep ends */
 	float chosen;                          /* and its window */
 	uint64_t halted_at_ns, blind_until_ns; /* start of the last halt; no polling before */
 	uint32_t back_off_ns;
@@ -200,6 +201,7 @@ static void cost_plan(void *state, const struct policy_hint *hint, struct policy
 	c->context = (uint8_t)((hint->io ? 3 : 0) + c->idle);
 	c->kind = PLAN_ASLEEP;
 	c->chosen = 0;
+	c->early = LONGEST_NS;
 	if (!hint->may_poll || hint->now_ns < c->blind_until_ns)
 		return;
 	c->kind = PLAN_WINDOW;
@@ -211,6 +213,7 @@ static void cost_plan(void *state, const struct policy_hint *hint, struct policy
 	else
 		plan_learned(c, hint, plan);
 	c->chosen = to_ns(plan->poll_ns);
+	c->early = to_ns(plan->sleep_ns);
 }
 
 /* -------------------------------------------------------------------------------- learning */
@@ -279,8 +282,8 @@ static void settle(struct cost *c, const struct policy_sample *s, float d, float
 	cost += c->switch_ns * (float)(early + slept);
 	if (early && c->kind == PLAN_SPIN)
 		cost += c->arm_ns;
-	if (slept)
-		latency = c->wake[class];
+	if (slept || (early && d <= c->early))
+		latency = c->wake[class]; /* woken by the event: at the mean price */
 	else if (early)
 		latency = smaller(to_ns(s->latency_ns), c->wake[class]);
 	cost += c->lambda * latency;
@@ -332,7 +335,7 @@ static void learn_contention(struct cost *c, const struct policy_sample *s)
 	if (s->gap_ns)
 		back_off(c, s->gap_ns);
 	else if (wake > STARVED_NS && wake > STARVED * c->wake[idle_class(to_ns(s->event_ns))])
-		back_off(c, c->halted_at_ns + s->halt_ns);
+		back_off(c, c->halted_at_ns + s->event_ns + s->latency_ns);
 }
 
 static void cost_observe(void *state, const struct policy_sample *s)

@@ -101,7 +101,8 @@ int replay_load(const struct trace_view *view, uint32_t ring, struct sim_trace *
 	struct trace_cursor cursor;
 	struct trace_record r;
 	struct sim_random random;
-	uint64_t start_ns = 0;
+	uint64_t start_ns = 0, sleeps = 0;
+	double late = 0;
 
 	trace_rewind(&cursor, view, ring);
 	*trace = (struct sim_trace){0};
@@ -121,6 +122,10 @@ int replay_load(const struct trace_view *view, uint32_t ring, struct sim_trace *
 			.io = r.flags & TRACE_IO,
 			.may_poll = r.flags & TRACE_MAY_POLL,
 		};
+		if (r.flags & TRACE_SLEPT) {
+			late += r.wake_ns;
+			sleeps++;
+		}
 		halt->factor[0] = sim_factor(&random);
 		halt->factor[1] = sim_factor(&random);
 		if (!trace->count++)
@@ -128,6 +133,8 @@ int replay_load(const struct trace_view *view, uint32_t ring, struct sim_trace *
 		if (r.time_ns >= start_ns)
 			trace->span_ns = r.time_ns - start_ns + r.event_ns;
 	}
+	if (sleeps)
+		trace->wake_ns = late / (double)sleeps;
 	*lost += cursor.lost;
 	return 0;
 }
@@ -141,9 +148,12 @@ static double or_else(uint64_t asked, uint64_t recorded, double otherwise)
 	return recorded ? (double)recorded : otherwise;
 }
 
-static struct sim_host host_of(const struct lull_replay *asked, const struct trace_header *header)
+static struct sim_host host_of(const struct lull_replay *asked, const struct trace_header *header,
+                               const struct sim_trace *trace)
 {
-	struct sim_host h = {.wake_ns = or_else(asked->wake_ns, header->wake_ns, 10000), .poll_ns = POLL_NS};
+	struct sim_host h = {.poll_ns = POLL_NS};
+
+	h.wake_ns = or_else(asked->wake_ns, header->wake_ns, trace->wake_ns > 0 ? trace->wake_ns : 10000);
 
 	h.switch_ns = or_else(asked->switch_ns, header->switch_ns, 0.3 * h.wake_ns);
 	h.arm_ns = or_else(asked->arm_ns, header->arm_ns, 0.1 * h.wake_ns);
@@ -213,7 +223,7 @@ static const char *entrant(const struct lull_replay *asked, size_t i)
 static int replay_trace(struct replay *r, const struct sim_trace *trace, const struct trace_header *header,
                         uint64_t lost, struct lull_error *err)
 {
-	struct sim_host host = host_of(r->asked, header);
+	struct sim_host host = host_of(r->asked, header, trace);
 	struct policy_host told = sim_told(&host);
 	double lambda = r->asked->lambda_milli ? (double)r->asked->lambda_milli / 1000 : 2;
 	float *latencies = calloc(trace->count + 1, sizeof(*latencies));

@@ -32,6 +32,7 @@ struct sim_trace {
 	char name[32];
 	struct sim_halt *halts;
 	size_t count;
+	double wake_ns;   /* mean of the wake latencies on record; 0: there are none */
 	uint64_t span_ns; /* from the first halt to the last event, with what the guest ran between; 0: not known */
 };
 

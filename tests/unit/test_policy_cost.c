@@ -360,6 +360,26 @@ static void the_guard_lets_no_early_wake_through(void **unused)
 	assert_int_equal(plan(&r)->poll_ns, 9000);
 }
 
+static void a_sleep_may_be_reported_in_either_phase(void **unused)
+{
+	struct rig a, b;
+	(void)unused;
+	set_up(&a, "cost");
+	set_up(&b, "cost");
+	for (uint64_t i = 0; i < 200; i++) {
+		a.wake_ns = b.wake_ns = 5000 + i * 977 % 10000; /* the account takes the mean in both */
+		plan(&a);
+		plan(&b);
+		struct policy_sample s = outcome(&a, 30000 + i * 7919 % 100000);
+		if (a.plan.sleep_ns == POLICY_NEVER && s.wake_ns[1] != POLICY_NEVER)
+			s.wake_ns[1] = POLICY_NEVER, s.wake_ns[0] = a.wake_ns;
+		policy_cost.observe(&a.c, &s);
+		s = outcome(&b, s.event_ns);
+		policy_cost.observe(&b.c, &s);
+	}
+	assert_memory_equal(&a.c, &b.c, sizeof(a.c));
+}
+
 static void credit_is_limited(void **unused)
 {
 	struct rig r;
@@ -487,9 +507,12 @@ static void senseless_samples_do_no_harm(void **unused)
 		assert_true(r.c.debt == r.c.debt && r.c.wake[0] > 0 && r.c.wake[1] > 0);
 	}
 	/* and it finds back */
-	r.hint = (struct policy_hint){POLICY_NEVER, POLICY_NEVER, POLICY_NEVER, false, true};
-	halts(&r, 500, 50000000);
-	halts(&r, 100, 12000);
+	r.hint = (struct policy_hint){.timer_ns = POLICY_NEVER, .max_ns = POLICY_NEVER, .may_poll = true};
+	for (int i = 0; i < 600; i++) {
+		r.hint.now_ns = UINT64_MAX; /* after every back-off */
+		halt(&r, i < 500 ? 50000000 : 12000);
+	}
+	r.hint.now_ns = UINT64_MAX;
 	assert_true(plan(&r)->poll_ns >= 12000);
 }
 
@@ -534,6 +557,7 @@ int main(void)
 		cmocka_unit_test(polling_for_long_is_interrupted_to_measure_a_sleep),
 		cmocka_unit_test(an_adversary_drives_it_to_the_guard_and_not_beyond),
 		cmocka_unit_test(the_guard_lets_no_early_wake_through),
+		cmocka_unit_test(a_sleep_may_be_reported_in_either_phase),
 		cmocka_unit_test(credit_is_limited),
 		cmocka_unit_test(a_gap_stops_polling_for_2_ms_and_twice_as_long_if_repeated),
 		cmocka_unit_test(a_starved_wake_counts_as_a_gap),

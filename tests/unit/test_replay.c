@@ -542,6 +542,28 @@ static void each_vcpu_with_halts_is_a_trace_of_its_own(void **unused)
 	assert_non_null(strstr(s.text, "a wake takes 50.0 us, a switch 20.0 us; lambda 2"));
 }
 
+static void the_mean_wake_on_record_is_the_hosts(void **unused)
+{
+	static struct sink s;
+	const char *files[] = {path};
+	struct lull_replay replay = {.size = sizeof(replay), .files = files, .file_count = 1};
+	struct trace_file file;
+	(void)unused;
+	assert_int_equal(trace_create(&file, path, 1, 4, 0, NULL, "x", NULL), 0);
+	struct trace_ring ring = trace_ring(&file, 0);
+	for (uint32_t i = 0; i < 3; i++) {
+		const struct trace_record r = {.event_ns = 10,
+		                               .timer_ns = NEVER,
+		                               .wake_ns = 20000 * i,
+		                               .source = POLICY_OTHER,
+		                               .flags = i ? TRACE_SLEPT : 0};
+		trace_append(&ring, &r);
+	}
+	trace_close(&file);
+	run(&s, &replay);
+	assert_non_null(strstr(s.text, "a wake takes 30.0 us, a switch 9.0 us; lambda 2"));
+}
+
 static void mistakes_are_answered_in_words(void **unused)
 {
 	static struct sink s;
@@ -589,6 +611,7 @@ int main(void)
 		cmocka_unit_test(hostile_text_of_a_trace_is_escaped_in_json),
 		cmocka_unit_test(requests_are_left_out_and_losses_counted),
 		cmocka_unit_test(each_vcpu_with_halts_is_a_trace_of_its_own),
+		cmocka_unit_test(the_mean_wake_on_record_is_the_hosts),
 		cmocka_unit_test(mistakes_are_answered_in_words),
 	};
 	return cmocka_run_group_tests(tests, make_dir, remove_dir);
