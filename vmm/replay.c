@@ -155,8 +155,9 @@ static struct sim_host host_of(const struct lull_replay *asked, const struct tra
 
 	h.wake_ns = or_else(asked->wake_ns, header->wake_ns, trace->wake_ns > 0 ? trace->wake_ns : 10000);
 
-	h.switch_ns = or_else(asked->switch_ns, header->switch_ns, 0.3 * h.wake_ns);
-	h.arm_ns = or_else(asked->arm_ns, header->arm_ns, 0.1 * h.wake_ns);
+	/* Where wakes are very late it is because of others, and not work of this thread. */
+	h.switch_ns = or_else(asked->switch_ns, header->switch_ns, h.wake_ns < 66667 ? 0.3 * h.wake_ns : 20000);
+	h.arm_ns = or_else(asked->arm_ns, header->arm_ns, h.wake_ns < 50000 ? 0.1 * h.wake_ns : 5000);
 	return h;
 }
 
