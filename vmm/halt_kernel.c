@@ -29,7 +29,8 @@
 #define JUDGE_AFTER       256  /* halts of a trial: windows have to grow first, and chance to even out */
 #define MUCH_MORE         1.25 /* a cost at which a trial ends earlier */
 #define WORTH_TRYING      0.90 /* of the cost at home: what the model must promise */
-#define WORTH_MOVING      0.95 /* and what an exploration must show */
+#define SUGGESTION_SAVES  0.98 /* what the trial of a suggestion must show */
+#define EXPLORATION_SAVES 0.95 /* and that of an exploration */
 #define CHANGED           3.0  /* a cost that is by so much another: the guest does something else now */
 #define MODEL_EVERY_MAX   128u
 #define EXPLORE_EVERY     8u
@@ -280,7 +281,7 @@ static void forget(struct halt_kernel *k)
 	k->failed = k->failed_ns = 0;
 	k->model_every = 1;
 	k->exploration_every = EXPLORE_EVERY;
-	k->home_cost = -1;
+	k->home_known = false;
 }
 
 static void try(struct halt_kernel *k, unsigned rung, bool model)
@@ -302,13 +303,22 @@ static void explore(struct halt_kernel *k)
 		k->since_exploration = k->exploration_every / 2;
 }
 
-static void at_home(struct halt_kernel *k, double cost)
+/* At the price of today. */
+static double home_cost(const struct halt_kernel *k)
 {
+	return k->home_polled + k->home_slept * price(k);
+}
+
+static void at_home(struct halt_kernel *k, double polled, double slept)
+{
+	double cost = polled + slept * price(k), before = home_cost(k);
 	unsigned best;
-	if (k->home_cost >= 0 && (cost > CHANGED * k->home_cost || CHANGED * cost < k->home_cost))
+	if (k->home_known && (cost > CHANGED * before || CHANGED * cost < before))
 		forget(k);
 	remember(k, &k->sum);
-	k->home_cost = k->home_cost < 0 ? cost : k->home_cost + (cost - k->home_cost) / 4;
+	k->home_polled += (polled - k->home_polled) / (k->home_known ? 4 : 1);
+	k->home_slept += (slept - k->home_slept) / (k->home_known ? 4 : 1);
+	k->home_known = true;
 	k->since_model++;
 	k->since_exploration++;
 	if (k->since_model >= k->model_every && suggest(k, &best))
@@ -317,14 +327,16 @@ static void at_home(struct halt_kernel *k, double cost)
 		explore(k);
 }
 
-static void judge(struct halt_kernel *k, double cost)
+static void judge(struct halt_kernel *k, double polled, double slept)
 {
+	double cost = polled + slept * price(k);
 	unsigned *every = k->model_trial ? &k->model_every : &k->exploration_every;
 	unsigned most = k->model_trial ? MODEL_EVERY_MAX : EXPLORE_EVERY_MAX;
 	remember(k, &k->sum);
-	if (cost < k->home_cost * (k->model_trial ? 1 : WORTH_MOVING)) {
+	if (cost < home_cost(k) * (k->model_trial ? SUGGESTION_SAVES : EXPLORATION_SAVES)) {
 		k->home = k->rung;
-		k->home_cost = cost;
+		k->home_polled = polled;
+		k->home_slept = slept;
 		k->model_every = 1;
 		k->exploration_every = EXPLORE_EVERY;
 		return;
@@ -340,14 +352,14 @@ uint64_t halt_kernel_step(struct halt_kernel *k, const struct kvm_halt_stats *si
 	bool trying = halt_kernel_is_trying(k);
 	if (halts < DECIDE_AFTER)
 		return rung_ns(k->rung);
-	double polled = (double)k->sum.poll_success_ns + (double)k->sum.poll_fail_ns;
-	double cost = (polled + (double)sleeps * price(k)) / (double)halts;
-	if (trying && halts < JUDGE_AFTER && cost < MUCH_MORE * k->home_cost)
+	double polled = ((double)k->sum.poll_success_ns + (double)k->sum.poll_fail_ns) / (double)halts;
+	double slept = (double)sleeps / (double)halts;
+	if (trying && halts < JUDGE_AFTER && polled + slept * price(k) < MUCH_MORE * home_cost(k))
 		return rung_ns(k->rung);
 	if (trying)
-		judge(k, cost);
+		judge(k, polled, slept);
 	else
-		at_home(k, cost);
+		at_home(k, polled, slept);
 	memset(&k->sum, 0, sizeof(k->sum));
 	return rung_ns(k->rung);
 }
@@ -356,7 +368,7 @@ uint64_t halt_kernel_rest(struct halt_kernel *k)
 {
 	memset(&k->sum, 0, sizeof(k->sum));
 	k->rung = k->home;
-	k->home_cost = -1;
+	k->home_known = false;
 	return rung_ns(k->rung);
 }
 

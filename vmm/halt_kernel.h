@@ -34,11 +34,12 @@ struct halt_kernel {
 	double success[KVM_STATS_BUCKETS], wait[KVM_STATS_BUCKETS];
 	double failed, failed_ns; /* of the sleeps, those that began with polling; and how long that took */
 
-	struct kvm_halt_stats sum; /* since the last decision */
-	unsigned home, rung;       /* the limit found best so far; the one in force: another one is on trial */
-	double home_cost;          /* what a halt costs there lately; below 0: not known */
-	bool model_trial;          /* the trial is the model's idea */
-	unsigned turn;             /* of the explorations */
+	struct kvm_halt_stats sum;      /* since the last decision */
+	unsigned home, rung;            /* the limit found best so far; the one in force: another one is on trial */
+	bool home_known;                /* what a halt does there lately: */
+	double home_polled, home_slept; /* ns polled; how often it sleeps */
+	bool model_trial;               /* the trial is the model's idea */
+	unsigned turn;                  /* of the explorations */
 	unsigned since_model, since_exploration, model_every, exploration_every; /* decisions */
 };
 
