@@ -77,12 +77,12 @@ struct lull_config {
 	void (*log)(void *ctx, enum lull_log_level level, const char *line); /* any thread; NULL: none */
 	void *log_ctx;
 	enum lull_log_level log_level; /* lines above it are not made */
-	uint32_t dead_halt_ms;         /* how long a dead halt must last before it is reported; 0: 500. It does not know of
-	                                  an NMI that lull_vm_nmi() or lull_vm_msi() would send later */
-	uint32_t max_pollers;          /* vCPUs of this process that may poll at a time; 0: no limit */
-	const char *poll_wait;         /* "auto" (NULL), "pause", "umwait" or "mwaitx" */
-	const char *powersave;         /* "ignore", "strict" or "smart" (NULL): what cpufreq's word counts for */
-	const char *poll_budget;       /* "PERCENT[,vm=PERCENT]" of wall time for polling; NULL: no limit */
+	uint32_t dead_halt_ms;   /* how long a dead halt must last before it is reported; 0: 500. It does not know of
+	                            an NMI that lull_vm_nmi() or lull_vm_msi() would send later */
+	uint32_t max_pollers;    /* vCPUs of this process that may poll at a time; 0: no limit */
+	const char *poll_wait;   /* "auto" (NULL), "pause", "umwait" or "mwaitx" */
+	const char *powersave;   /* "ignore", "strict" or "smart" (NULL): what cpufreq's word counts for */
+	const char *poll_budget; /* "PERCENT[,vm=PERCENT]" of wall time for polling; NULL: no limit */
 	/* Disks, first to last: "path=FILE[,ro][,direct][,serial=TEXT][,queues=N][,engine=sync|io_uring][,rate=BYTES]
 	   [,iops=N]", see lull(1). Files stay open and locked for the life of the VM. */
 	const char *const *disks;
@@ -92,7 +92,8 @@ struct lull_config {
 	   [,queues=N][,rate=BYTES][,name=TEXT], see lull(1). A descriptor stays the caller's. */
 	const char *const *nets;
 	const char *console; /* as serial, for a virtio console; NULL: there is none */
-	const char *halt_trace; /* a file for a record of each halt, see lull(1); NULL: none. Replaced if it is a trace */
+	const char
+		*halt_trace; /* a file for a record of each halt, see lull(1); NULL: none. Replaced if it is a trace */
 	const char *steal_time; /* "vmm", "kvm", "hybrid" or "off", see lull(1); NULL: what suits this host */
 };
 

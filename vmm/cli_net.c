@@ -77,7 +77,7 @@ static int start_words(struct cli_passt *p, int fd, const char *words)
 	for (char *rest = line; (word = strsep(&rest, " "));)
 		if (*word && argc < WORDS_MAX)
 			argv[argc++] = word;
-	int ret = spawn(p, fd, argv);
+	int ret = argv[0] ? spawn(p, fd, argv) : -EINVAL;
 	if (ret == -ENOENT)
 		cli_say("net passt: is not installed; on Debian: apt install passt");
 	else if (ret)
@@ -89,14 +89,14 @@ static int start_words(struct cli_passt *p, int fd, const char *words)
 static int start(struct cli_passt *p, const char *behind)
 {
 	char *words = strdup(behind);
-	int fds[2] = {-1, -1}, ret = 0;
+	int fds[2] = {-1, -1}, ret = words ? 0 : -ENOMEM;
 
 	*p = (struct cli_passt){.pid = -1, .fd = -1};
 	const char *rest = words ? take_words(behind, words) : NULL;
-	if (!words || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0) {
+	if (ret == 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
 		ret = -errno;
+	if (ret < 0)
 		cli_say("net passt: %s", strerror(-ret));
-	}
 	p->fd = fds[0];
 	if (ret == 0)
 		ret = start_words(p, fds[1], words);

@@ -6,8 +6,9 @@
 #include <string.h>
 
 const char *const cli_source_names[LULL_WAKE_SOURCES] = {
-	[LULL_WAKE_TIMER] = "timer", [LULL_WAKE_IPI] = "ipi",   [LULL_WAKE_DEVICE] = "device",
-	[LULL_WAKE_NMI] = "nmi",     [LULL_WAKE_INIT] = "init", [LULL_WAKE_REQUEST] = "request", [LULL_WAKE_INLINE] = "io-inline",
+	[LULL_WAKE_TIMER] = "timer",      [LULL_WAKE_IPI] = "ipi",   [LULL_WAKE_DEVICE] = "device",
+	[LULL_WAKE_NMI] = "nmi",          [LULL_WAKE_INIT] = "init", [LULL_WAKE_REQUEST] = "request",
+	[LULL_WAKE_INLINE] = "io-inline",
 };
 
 const char *const cli_refusal_names[LULL_REFUSALS] = {

@@ -144,11 +144,13 @@ static void look_at_steal_time(const struct doctor *d)
 		doctor_say(d, "note", "steal time", "this kernel does not account the wait for a CPU: left to KVM");
 	else if (preempt < 0)
 		doctor_say(d, "note", "steal time", "left to KVM: perf_event_open: %s%s", strerror(-preempt),
-		           preempt == -EACCES || preempt == -EPERM ? "; allowed by sysctl kernel.perf_event_paranoid=2" : "");
+		           preempt == -EACCES || preempt == -EPERM ? "; allowed by sysctl kernel.perf_event_paranoid=2"
+		                                                   : "");
 	else
 		doctor_say(d, "ok", "steal time", "accounted by lull, which sees when a vCPU is preempted");
 	if (delay == 0 && preempt == 0 && !steal_thread_may_hurry())
-		doctor_say(d, "note", "preempted flag", "may be late by milliseconds: no real-time priority, see RLIMIT_RTPRIO");
+		doctor_say(d, "note", "preempted flag",
+		           "may be late by milliseconds: no real-time priority, see RLIMIT_RTPRIO");
 }
 
 int lull_doctor(void (*line)(void *ctx, const char *verdict, const char *topic, const char *text), void *ctx)

@@ -86,7 +86,7 @@ struct halt {
 	struct halt_shared *shared;
 	const struct trace_file *trace_file; /* with trace */
 	struct trace_ring *trace;            /* NULL: nothing is recorded */
-	const struct poll_hooks *hooks; /* devices whose completions a polling vCPU takes itself */
+	const struct poll_hooks *hooks;      /* devices whose completions a polling vCPU takes itself */
 	uint64_t tsc_khz;
 	unsigned generation;
 	enum cpu_wait wait;

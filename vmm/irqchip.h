@@ -31,7 +31,7 @@ struct irqchip_config {
 	unsigned cpus;
 	uint64_t tsc_khz;
 	bool x2apic, tsc_deadline, pv_eoi;
-	bool steal_msr; /* accesses to MSR_KVM_STEAL_TIME come to us */
+	bool steal_msr;                                                 /* accesses to MSR_KVM_STEAL_TIME come to us */
 	void (*notify)(void *ctx, unsigned cpu, enum wake_cause cause); /* any thread: work was published */
 	void (*active)(void *ctx); /* any thread; kernel backend: an interrupt went in, a halted vCPU may wake */
 	void *notify_ctx;

@@ -40,8 +40,8 @@ enum mp_state {
 struct user_cpu {
 	struct lapic *apic;
 	enum mp_state mp;
-	bool nmi_pending;    /* to be given to KVM at the next entry */
-	bool nmi_given;      /* KVM may still hold one: it latches an NMI that comes while another is handled */
+	bool nmi_pending;     /* to be given to KVM at the next entry */
+	bool nmi_given;       /* KVM may still hold one: it latches an NMI that comes while another is handled */
 	uint64_t pv_eoi;      /* MSR_KVM_PV_EOI_EN */
 	bool pv_eoi_armed;    /* the guest's bit was set before this entry */
 	uint64_t timer_stamp; /* when the timer that fired last was due; 0: reported */
@@ -280,7 +280,8 @@ static void give_interrupt(struct vcpu *v, uint8_t vector)
 		events->interrupt.nr = vector;
 		events->interrupt.soft = 0;
 	} else if (ioctl(v->fd, KVM_INTERRUPT, &irq) < 0) {
-		vcpu_end(v, LULL_EXIT_KVM_ERROR, vector, "vcpu %u: KVM_INTERRUPT %u: %s", v->index, vector, strerror(errno));
+		vcpu_end(v, LULL_EXIT_KVM_ERROR, vector, "vcpu %u: KVM_INTERRUPT %u: %s", v->index, vector,
+		         strerror(errno));
 	}
 }
 
@@ -333,7 +334,8 @@ static void user_harvest(struct irqchip *chip, struct vcpu *v)
 		lapic_set_cr8(c->apic, (uint8_t)v->run->cr8);
 }
 
-/* An NMI that KVM latched and that nothing blocks any more ends a halt at once. KVM itself does not look when HLT comes out. */
+/* An NMI that KVM latched and that nothing blocks any more ends a halt at once. KVM itself does not look when HLT comes
+ * out. */
 static bool kvm_holds_nmi(struct vcpu *v, struct user_cpu *c)
 {
 	struct kvm_vcpu_events events;

@@ -74,7 +74,7 @@ struct vcpu {
 
 	/* vCPU thread. */
 	struct halt halt;
-	struct steal steal; /* has a part for the I/O thread */
+	struct steal steal;      /* has a part for the I/O thread */
 	int64_t tsc_offset;      /* guest TSC = host TSC + this; the guest may move it */
 	bool dead;               /* what env->dead() was told last */
 	bool syncs_events;       /* user backend: the run page carries KVM's event state */

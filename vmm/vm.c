@@ -272,9 +272,9 @@ static int parse_affinity(struct lull_vm *vm, struct lull_error *err)
 static void list_strings(struct lull_vm *vm, const char **list[STRINGS])
 {
 	struct lull_config *c = &vm->config;
-	const char **strings[STRINGS] = {&c->kernel, &c->initrd,       &c->cmdline,   &c->irqchip,   &c->halt_poll,
-	                                 &c->serial, &c->cpu_affinity, &c->poll_wait, &c->powersave, &c->poll_budget, &c->console,
-	                                 &c->halt_trace};
+	const char **strings[STRINGS] = {&c->kernel,    &c->initrd,      &c->cmdline,      &c->irqchip,
+	                                 &c->halt_poll, &c->serial,      &c->cpu_affinity, &c->poll_wait,
+	                                 &c->powersave, &c->poll_budget, &c->console,      &c->halt_trace};
 	memcpy(list, strings, sizeof(strings));
 }
 

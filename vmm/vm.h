@@ -53,9 +53,9 @@ struct lull_vm {
 	struct halt_shared halt; /* any thread */
 	enum steal_mode steal_mode;
 	struct steal_thread steal_thread; /* stopped when no vCPU runs */
-	struct trace_file halt_trace;  /* zeroed: none */
-	struct trace_ring *halt_rings; /* with it, one per vCPU: they go on over a reset */
-	struct poll_hooks poll_hooks; /* filled when the machine is built */
+	struct trace_file halt_trace;     /* zeroed: none */
+	struct trace_ring *halt_rings;    /* with it, one per vCPU: they go on over a reset */
+	struct poll_hooks poll_hooks;     /* filled when the machine is built */
 	cpu_set_t *affinity;
 	unsigned affinity_count;
 	struct guest_mem mem;

@@ -162,8 +162,8 @@ static int open_trace(struct lull_vm *vm, struct lull_error *err)
 	if (!vm->config.halt_trace || vm->halt_rings)
 		return 0;
 	uint64_t now_ns = clock_tsc_to_ns(clock_tsc(), vm->env.tsc_khz);
-	int ret = trace_create(&vm->halt_trace, vm->config.halt_trace, vm->config.vcpus, TRACE_RECORDS, now_ns, NULL, "lull run",
-	                       err);
+	int ret = trace_create(&vm->halt_trace, vm->config.halt_trace, vm->config.vcpus, TRACE_RECORDS, now_ns, NULL,
+	                       "lull run", err);
 	if (ret < 0)
 		return ret;
 	vm->halt_rings = calloc(vm->config.vcpus, sizeof(*vm->halt_rings));

@@ -19,6 +19,8 @@ static uint64_t timed(uint32_t divide, uint32_t count)
 	uint32_t seen = ticks();
 	uint64_t start = rdtsc();
 
+	/* Stopped first: KVM's own APIC starts an expired count again when the divider changes. */
+	apic_write(APIC_TMICT, 0);
 	apic_write(APIC_TDCR, divide);
 	apic_write(APIC_TMICT, count);
 	halt_until(ticks() != seen);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tsc_write.c - a guest that moves its TSC, by either MSR: the other MSR follows, and deadlines are those of the new TSC. */
+/* tsc_write.c - a guest that moves its TSC, by either MSR: the other MSR follows, and deadlines are those of the new
+ * TSC. */
 #include "guest.h"
 
 enum {

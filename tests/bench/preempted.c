@@ -133,7 +133,8 @@ int main(int argc, char **argv)
 	qsort(notes.late_us, notes.in_time, sizeof(notes.late_us[0]), compare);
 	switches -= before;
 	double away_us = switches ? (double)(delay - delay_before) / 1000 / (double)switches : 0;
-	printf("%d:1 %s: %lu preemptions of %.0f us, %.1f %% flagged in time, %u found back; late us: median %.1f, p90 %.1f, "
+	printf("%d:1 %s: %lu preemptions of %.0f us, %.1f %% flagged in time, %u found back; late us: median %.1f, p90 "
+	       "%.1f, "
 	       "p99 %.1f, max %.1f\n",
 	       count + 1, argv[5], switches, away_us, switches ? 100.0 * notes.in_time / (double)switches : 0,
 	       notes.too_late, at(&notes, 50), at(&notes, 90), at(&notes, 99), at(&notes, 100));
