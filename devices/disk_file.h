@@ -45,6 +45,7 @@ struct disk_file {
 	/* Any thread. */
 	atomic_ulong requests, errors;
 	atomic_ulong inline_done; /* completed by a polling vCPU */
+	atomic_bool uses_io_uring;
 };
 
 /* spec is the text of `--disk`. Opens, locks and measures; says what is wrong and what to do about it. */

@@ -17,7 +17,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
+
+enum {
+	WAIT_NS = 1000000000, /* for a lock that belongs to nobody */
+	WAITS = 50,
+};
 
 /* "lock:\t1: OFDLCK ADVISORY WRITE -1 08:02:1234 0 EOF", numbers of device in hexadecimal. */
 static bool has_lock(const char *path, const char *which)
@@ -53,8 +59,8 @@ static bool process_has_lock(const char *pid, const char *which)
 	return found;
 }
 
-/* ": lull (pid 123) has it", or less when that process is not ours to look at. */
-static void name_holder(int fd, char *text, size_t size)
+/* "lull (pid 123) has it"; false: no process that we may look at has. */
+static bool name_holder(int fd, char *text, size_t size)
 {
 	struct stat st;
 	char which[64], path[64], comm[32] = "";
@@ -64,7 +70,7 @@ static void name_holder(int fd, char *text, size_t size)
 	snprintf(text, size, "another process has it");
 	DIR *dir = fstat(fd, &st) == 0 ? opendir("/proc") : NULL;
 	if (!dir)
-		return;
+		return false;
 	snprintf(which, sizeof(which), " %02x:%02x:%llu ", major(st.st_dev), minor(st.st_dev),
 	         (unsigned long long)st.st_ino);
 	while (!found && (entry = readdir(dir))) {
@@ -80,24 +86,37 @@ static void name_holder(int fd, char *text, size_t size)
 		snprintf(text, size, "%s (pid %.16s) has it", *comm ? comm : "a process", entry->d_name);
 	}
 	closedir(dir);
+	return found;
 }
 
 int disk_lock(int fd, const struct disk_config *config, const struct log *log, struct lull_error *err)
 {
-	struct flock lock = {.l_type = config->read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
+	const struct flock wanted = {.l_type = config->read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET};
+	const struct timespec pause = {.tv_nsec = WAIT_NS / WAITS};
+	struct flock lock;
 	char holder[96];
+	bool known = false;
 
-	if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
-		return 0;
-	if (errno != EAGAIN && errno != EACCES) {
-		log_warn(log, "disk %s: it cannot be locked against other VMs (%s)", config->path, strerror(errno));
-		return 0;
+	for (unsigned i = 0; i < WAITS && !known; i++) {
+		lock = wanted;
+		if (fcntl(fd, F_OFD_SETLK, &lock) == 0)
+			return 0;
+		if (errno != EAGAIN && errno != EACCES) {
+			log_warn(log, "disk %s: it cannot be locked against other VMs (%s)", config->path,
+			         strerror(errno));
+			return 0;
+		}
+		/* A lock of the older kind says whose it is. */
+		known = fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0;
+		if (known)
+			snprintf(holder, sizeof(holder), "process %d has it", (int)lock.l_pid);
+		else
+			known = name_holder(fd, holder, sizeof(holder));
+		/* Nobody's: that of a process that was killed with requests in flight, which the kernel ends just now.
+		 */
+		if (!known)
+			nanosleep(&pause, NULL);
 	}
-	/* A lock of the older kind says whose it is. */
-	if (fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK && lock.l_pid > 0)
-		snprintf(holder, sizeof(holder), "process %d has it", (int)lock.l_pid);
-	else
-		name_holder(fd, holder, sizeof(holder));
 	return error_set(err, -EBUSY,
 	                 "disk %s: it is in use, %s locked; only disks that are all opened with ,ro can be shared",
 	                 config->path, holder);

@@ -14,13 +14,6 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Registered files, by place. */
-enum {
-	FILE_MAIN,
-	FILE_PAGE,
-	FILES,
-};
-
 /* Does the kernel pass a full barrier between publishing a completion and looking at the flag? */
 static bool kernel_has_barrier(void)
 {
@@ -36,17 +29,16 @@ static bool register_membarrier(void)
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-int disk_ring_open(struct disk_ring *r, const struct disk_file *file, unsigned entries)
+int disk_ring_open(struct disk_ring *r, unsigned entries)
 {
-	const int files[FILES] = {file->fd, file->page_fd >= 0 ? file->page_fd : file->fd};
 	int ret = io_uring_queue_init(entries, &r->ring, 0);
 
 	if (ret < 0)
 		return ret;
 	r->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	ret = r->event_fd < 0 ? -errno : io_uring_register_files(&r->ring, files, FILES);
-	if (ret == 0)
-		ret = io_uring_register_eventfd(&r->ring, r->event_fd);
+	/* Files are not registered: the kernel lets go of a ring some time after its process, and of registered files
+	 * with it, so that a disk would stay locked when its VM has gone. */
+	ret = r->event_fd < 0 ? -errno : io_uring_register_eventfd(&r->ring, r->event_fd);
 	/* Without this feature the vectors of a request would have to outlive its submission; they do, but who tests
 	 * such kernels? */
 	if (ret == 0 && (!(r->ring.features & IORING_FEAT_SUBMIT_STABLE) || !(r->ring.features & IORING_FEAT_NODROP)))
@@ -72,8 +64,9 @@ void disk_ring_close(struct disk_ring *r)
 	close(r->event_fd);
 }
 
-static void prepare(struct io_uring_sqe *sqe, const struct disk_io *io, int fd)
+static void prepare(struct io_uring_sqe *sqe, const struct disk_io *io)
 {
+	int fd = io->fd;
 	const struct iovec *v = io->iov;
 
 	switch (io->op) {
@@ -100,13 +93,12 @@ static void prepare(struct io_uring_sqe *sqe, const struct disk_io *io, int fd)
 	}
 }
 
-void disk_ring_add(struct disk_ring *r, const struct disk_file *file, const struct disk_io *io, void *tag)
+void disk_ring_add(struct disk_ring *r, const struct disk_io *io, void *tag)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&r->ring);
 
 	invariant(sqe);
-	prepare(sqe, io, io->fd == file->fd ? FILE_MAIN : FILE_PAGE);
-	io_uring_sqe_set_flags(sqe, IOSQE_FIXED_FILE);
+	prepare(sqe, io);
 	io_uring_sqe_set_data(sqe, tag);
 }
 

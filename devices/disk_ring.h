@@ -40,12 +40,12 @@ struct disk_ring {
 };
 
 /* 0 or -errno: then io_uring is not to be had here. */
-int disk_ring_open(struct disk_ring *r, const struct disk_file *file, unsigned entries);
+int disk_ring_open(struct disk_ring *r, unsigned entries);
 void disk_ring_close(struct disk_ring *r); /* nothing is in flight, nobody polls */
 
 /* Prepares an attempt; there is room, as long as no more than `entries` are in flight. tag comes back with the result.
  */
-void disk_ring_add(struct disk_ring *r, const struct disk_file *file, const struct disk_io *io, void *tag);
+void disk_ring_add(struct disk_ring *r, const struct disk_io *io, void *tag);
 /* Hands what was prepared to the kernel. 0; -EAGAIN: not all of it, the host is short of something: try again later. */
 int disk_ring_submit(struct disk_ring *r);
 /* A result, if there is one. */

@@ -75,7 +75,8 @@ static void finish(struct blk_request *r, int ret)
 	if (ret == -EOPNOTSUPP && (r->io.op == DISK_DISCARD || r->io.op == DISK_ZERO)) {
 		status = VIRTIO_BLK_S_UNSUPP;
 	} else if (ret < 0) {
-		say_failed(r, ret);
+		if (ret != -ECANCELED) /* its vCPU's thread has ended, and so does the VM */
+			say_failed(r, ret);
 		status = VIRTIO_BLK_S_IOERR;
 	}
 	blk_answer(r, status);
@@ -103,7 +104,7 @@ static void begin(struct blk_queue *bq, struct blk_request *r)
 	disk_io_begin(blk->file, &r->io);
 	if (bq->has_ring) {
 		count_in_flight(bq, 1);
-		disk_ring_add(&bq->ring, blk->file, &r->io, r);
+		disk_ring_add(&bq->ring, &r->io, r);
 	} else {
 		finish(r, disk_io_run(blk->file, &r->io));
 		virtio_flush(&blk->dev, bq->index); /* the next one may take its time */
@@ -172,7 +173,7 @@ static unsigned reap(struct blk_queue *bq)
 		struct blk_request *r = tag;
 		int ret = disk_io_next(&r->io, result);
 		if (ret > 0) {
-			disk_ring_add(&bq->ring, bq->blk->file, &r->io, r);
+			disk_ring_add(&bq->ring, &r->io, r);
 			again = true;
 			continue;
 		}
@@ -292,11 +293,12 @@ static void try_ring(struct blk_queue *bq)
 	bq->tried_ring = true;
 	if (c->engine == DISK_ENGINE_SYNC)
 		return;
-	ret = disk_ring_open(&bq->ring, blk->file, BLK_REQUESTS);
+	ret = disk_ring_open(&bq->ring, BLK_REQUESTS);
 	bq->done = (struct event_source){.fd = bq->ring.event_fd, .fn = on_done, .ctx = bq};
 	if (ret == 0 && blk->loop && (ret = event_loop_set(blk->loop, &bq->done, EPOLLIN)) < 0)
 		disk_ring_close(&bq->ring);
 	bq->has_ring = ret == 0;
+	atomic_store(&blk->file->uses_io_uring, bq->has_ring);
 	if (ret < 0)
 		log_line(blk->file->log, c->engine == DISK_ENGINE_ANY ? LULL_LOG_INFO : LULL_LOG_WARN,
 		         "disk %s: no io_uring here (%s), it works with system calls", c->path, strerror(-ret));

@@ -235,6 +235,18 @@ struct lull_stats {
 LULL_API int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out);
 LULL_API int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out);
 
+struct lull_disk_stats {
+	uint32_t size;
+	uint32_t uses_io_uring; /* 0: system calls, or the guest has not used it yet */
+	uint64_t bytes;         /* of the disk */
+	uint64_t requests;      /* of the guest */
+	uint64_t errors;        /* requests that the host failed */
+	uint64_t inline_done;   /* requests that a vCPU completed while it polled in a halt */
+};
+
+/* -EINVAL: there is no such disk. */
+LULL_API int lull_vm_disk_stats(const struct lull_vm *vm, uint32_t disk, struct lull_disk_stats *out);
+
 struct lull_net_stats {
 	uint32_t size;
 	uint32_t link_is_up;           /* 0: the other end has gone */

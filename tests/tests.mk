@@ -50,3 +50,8 @@ policy-targets: $(H)/policy-targets
 policy-targets-long: HALTS := 100000000
 policy-targets-long: policy-targets
 .PHONY: policy-targets policy-targets-long
+
+# Random reads of a disk under every way of waiting, beside QEMU microvm. ROUNDS=7 REQUESTS=300.
+bench-disk: all
+	$(Q)tests/bench/disk.py
+.PHONY: bench-disk

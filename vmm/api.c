@@ -4,6 +4,7 @@
 #include "vm.h"
 
 #include "acpi_pm.h"
+#include "disk_file.h"
 #include "error.h"
 #include "ioapic.h"
 #include "net_host.h"
@@ -205,6 +206,21 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 		.setup_total_ns = vm->times.total_ns,
 	};
 	pthread_mutex_unlock(&locked->lock);
+	return export(out, &s, sizeof(s));
+}
+
+int lull_vm_disk_stats(const struct lull_vm *vm, uint32_t disk, struct lull_disk_stats *out)
+{
+	if (disk >= vm->disk_count)
+		return -EINVAL;
+	const struct disk_file *f = vm->disks[disk];
+	const struct lull_disk_stats s = {
+		.uses_io_uring = atomic_load(&f->uses_io_uring),
+		.bytes = f->bytes,
+		.requests = atomic_load(&f->requests),
+		.errors = atomic_load(&f->errors),
+		.inline_done = atomic_load(&f->inline_done),
+	};
 	return export(out, &s, sizeof(s));
 }
 

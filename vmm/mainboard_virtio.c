@@ -21,8 +21,10 @@ static int describe(struct machine *m, const char *name, struct lull_error *err)
 	while (machine_find(m, MACHINE_VIRTIO_MMIO, slot))
 		slot++;
 	if (slot == MACHINE_VIRTIO_SLOTS)
-		return error_set(err, -ENOSPC, "%s: the board has room for %u virtio devices", name,
-		                 MACHINE_VIRTIO_SLOTS);
+		return error_set(
+			err, -ENOSPC,
+			"%s: the board has room for %u virtio devices; leave one out, maybe the entropy device", name,
+			MACHINE_VIRTIO_SLOTS);
 	const struct machine_entry entry = {MACHINE_VIRTIO_MMIO,
 	                                    name,
 	                                    true,

@@ -28,7 +28,7 @@ static void interrupt(unsigned vector, struct irq_frame *frame)
 bool virtio_find(struct virtio *v, uint32_t device, unsigned nth)
 {
 	for (v->slot = 0; v->slot < VIRTIO_SLOTS; v->slot++) {
-		v->base = VIRTIO_BASE + v->slot * VIRTIO_STEP;
+		v->base = param_u64("virtio-base", VIRTIO_BASE) + v->slot * param_u64("virtio-step", 0x1000);
 		if (virtio_read(v, VIRTIO_MAGIC) == 0x74726976 && virtio_read(v, VIRTIO_VERSION) == 2 &&
 		    virtio_read(v, VIRTIO_DEVICE) == device && nth-- == 0)
 			return true;
@@ -42,7 +42,7 @@ void virtio_begin(struct virtio *v, uint64_t wanted)
 
 	devices[v->slot] = v;
 	irq_set(VIRTIO_VECTOR + v->slot, interrupt);
-	ioapic_route(VIRTIO_PIN + v->slot, VIRTIO_VECTOR + v->slot, apic_id());
+	ioapic_route((unsigned)param_u64("virtio-pin", 16) + v->slot, VIRTIO_VECTOR + v->slot, apic_id());
 	virtio_write(v, VIRTIO_STATUS, 0);
 	check_eq(virtio_read(v, VIRTIO_STATUS), 0);
 	virtio_write(v, VIRTIO_STATUS, VIRTIO_ACKNOWLEDGE);

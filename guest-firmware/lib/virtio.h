@@ -12,11 +12,9 @@ enum {
 
 enum {
 	VIRTIO_SLOTS = 8,
-	VIRTIO_PIN = 16,      /* of slot 0 */
 	VIRTIO_VECTOR = 0x70, /* of slot 0 */
 };
-#define VIRTIO_BASE 0xd0000000ull
-#define VIRTIO_STEP 0x1000
+#define VIRTIO_BASE 0xd0000000ull /* or what virtio-base= says; for other monitors, as virtio-step= and virtio-pin= */
 
 enum virtio_reg {
 	VIRTIO_MAGIC = 0x00,

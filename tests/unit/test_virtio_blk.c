@@ -316,6 +316,30 @@ static void a_device_is_torn_down_with_requests_in_flight(void **state)
 	}
 }
 
+/* A ring that outlives its device for a moment must not keep the file. */
+static void a_disk_that_was_closed_can_be_opened_at_once(void **state)
+{
+	char spec[128];
+
+	(void)state;
+	open_rig(",engine=io_uring,direct");
+	snprintf(spec, sizeof(spec), "path=%s,engine=io_uring,direct", rig.path);
+	for (unsigned i = 0; i < 20; i++) {
+		bring_up(all);
+		assert_int_equal(request(VIRTIO_BLK_T_OUT, 0, 4096), VIRTIO_BLK_S_OK);
+		unplug();
+		disk_file_close(rig.file);
+		int fd = open(rig.path, O_RDWR);
+		struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+		assert_int_equal(fcntl(fd, F_OFD_SETLK, &lock), 0);
+		close(fd);
+		rig.file = disk_file_open(spec, NULL, NULL);
+		assert_non_null(rig.file);
+		plug();
+	}
+	close_rig();
+}
+
 static void a_limited_disk_takes_its_time(void **state)
 {
 	struct timespec t0, t1;
@@ -349,6 +373,7 @@ int main(void)
 		cmocka_unit_test(more_requests_than_the_host_takes_at_a_time_all_end),
 		cmocka_unit_test(a_reset_waits_for_what_is_in_flight),
 		cmocka_unit_test(a_device_is_torn_down_with_requests_in_flight),
+		cmocka_unit_test(a_disk_that_was_closed_can_be_opened_at_once),
 		cmocka_unit_test(a_limited_disk_takes_its_time),
 	};
 

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Random 4 KiB reads, one at a time, by a tiny guest that halts until each is there: lull's ways of waiting, KVM's, and QEMU microvm.
+
+All in one run, in turn, medians of ROUNDS (7) rounds of REQUESTS (300) each; real-time priority where that is allowed, since a busy
+host measures nothing. IMAGE=FILE or a new file of 64 MiB beside this repository's build. CPU is that of all threads of the monitor."""
+import os
+import re
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+
+top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+lull, guests = os.path.join(top, "build/lull"), os.path.join(top, "build/guests")
+rounds, requests = int(os.environ.get("ROUNDS", 7)), int(os.environ.get("REQUESTS", 300))
+image = os.environ.get("IMAGE", os.path.join(top, "build/bench-disk.img"))
+
+
+def lull_command(irqchip, policy, disk):
+    return lambda words: [lull, "run", "--debug-exit", "raw", "--serial", "stdio", "--irqchip", irqchip, "--halt-poll", policy,
+                          "--disk", "path=%s,ro,%s" % (image, disk), "--cmdline", words, os.path.join(guests, "blk_bench.elf")]
+
+
+def qemu_command(cache):
+    def command(words):
+        return ["qemu-system-x86_64", "-M", "microvm,accel=kvm,pic=off,pit=off,rtc=off,ioapic2=off,auto-kernel-cmdline=off",
+                "-cpu", "qemu64,-pni,+x2apic,+kvmclock", "-m", "64M", "-nodefaults", "-display", "none", "-no-reboot",
+                "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
+                "-global", "virtio-mmio.force-legacy=false", "-object", "iothread,id=io",
+                "-drive", "id=d,file=%s,format=raw,if=none,readonly=on,aio=io_uring,cache=%s" % (image, cache),
+                "-device", "virtio-blk-device,drive=d,iothread=io,bus=virtio-mmio-bus.0",
+                "-kernel", os.path.join(guests, "blk_bench.mb"),
+                "-append", words + " virtio-base=0xfeb00000 virtio-step=0x200"]
+    return command
+
+
+def contenders():
+    for where, disk, cache in (("O_DIRECT", "direct,", "none"), ("page cache", "", "writeback")):
+        yield where, "user, sleeps", lull_command("user", "none", disk + "engine=io_uring")
+        yield where, "user, polls 400 us", lull_command("user", "fixed:400000", disk + "engine=io_uring")
+        yield where, "user, cost", lull_command("user", "cost", disk + "engine=io_uring")
+        yield where, "user, system calls", lull_command("user", "none", disk + "engine=sync")
+        yield where, "kernel, sleeps", lull_command("kernel", "none", disk + "engine=io_uring")
+        yield where, "kernel, polls 200 us", lull_command("kernel", "fixed:200000", disk + "engine=io_uring")
+        if shutil.which("qemu-system-x86_64"):
+            yield where, "QEMU microvm", qemu_command(cache)
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def run(command, count):
+    """The guest's figures in ns, and the CPU time in s."""
+    front = ["chrt", "-f", "10"] if os.geteuid() == 0 else []
+    before = cpu_seconds()
+    done = subprocess.run(front + ["timeout", "30"] + command("apic=x2apic ack=1 requests=%d" % count), stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, check=False)
+    found = re.search(r"median (\d+) ns, p90 (\d+) ns, p99 (\d+) ns, least (\d+) ns", done.stdout)
+    if not found:
+        sys.exit("no figures: %s\n%s%s" % (" ".join(done.args), done.stdout, done.stderr))
+    return [int(ns) for ns in found.groups()], cpu_seconds() - before
+
+
+def main():
+    if not os.path.exists(image):
+        with open(image, "wb") as out:
+            for _ in range(64):
+                out.write(os.urandom(1 << 20))
+            os.fsync(out.fileno())
+    subprocess.run(["make", "-s", "-C", top, "build/lull", "build/guests/blk_bench.elf", "build/guests/blk_bench.mb"], check=True)
+    table = [(where, name, command, [], []) for where, name, command in contenders()]
+    for _ in range(rounds):
+        for _, _, command, times, cpu in table:
+            few = run(command, 10)[1]
+            ns, many = run(command, requests)
+            times.append(ns)
+            cpu.append((many - few) / (requests - 10))
+    print("| file | who | median us | p90 | p99 | least | CPU us per read |\n|---|---|---|---|---|---|---|")
+    for where, name, _, times, cpu in table:
+        ns = [statistics.median(t[i] for t in times) / 1000 for i in range(4)]
+        print("| %s | %s | %.0f | %.0f | %.0f | %.0f | %.0f |" % (where, name, *ns, statistics.median(cpu) * 1e6))
+
+
+main()
