@@ -29,6 +29,7 @@ cli      | kvm |  600 | tests/cli/run.sh
 hostile  | kvm |  600 | tests/hostile/run.sh
 lib      | kvm |  600 | tests/lib/run.sh
 kernel_halt | kvm | 600 | tests/kernel_halt/run.sh
+steal    | kvm |  600 | tests/steal/run.sh
 fuzz     |     | 1200 | tests/fuzz/run.sh
 nested   |     | 1800 | tests/nested/run.sh
 lint     |     |  900 | .ci/lint.sh

@@ -29,6 +29,11 @@ print-%:
 	$(info $($*))@:
 .PHONY: check check-quick check-unit lint demo
 
+# How late the preempted flag is, and what steal time costs. RUNS=5 SECONDS_EACH=10 CPU=0.
+bench-preempted: all
+	$(Q)tests/bench/preempted.sh
+.PHONY: bench-preempted
+
 # Start-up time, memory and size beside a bare KVM program and QEMU microvm. RUNS=20.
 bench-start: all
 	$(Q)tests/bench/start.sh
