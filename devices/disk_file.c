@@ -39,6 +39,8 @@ static const char *kind_of(mode_t mode)
 
 static int open_failed(const struct disk_config *c, int code, struct lull_error *err)
 {
+	if (code == -EBUSY)
+		return error_set(err, code, "disk %s: the host uses it itself; is it mounted?", c->path);
 	if (code == -EINVAL && c->direct)
 		return error_set(err, code, "disk %s: its file system has no direct I/O; leave out direct", c->path);
 	if (!c->read_only && (code == -EACCES || code == -EROFS || code == -EPERM))
@@ -47,9 +49,9 @@ static int open_failed(const struct disk_config *c, int code, struct lull_error 
 }
 
 /* Non-blocking until it is known not to be a pipe; such a flag would make io_uring give up early. */
-static int open_path(const struct disk_config *c, bool direct, struct stat *st, struct lull_error *err)
+static int open_path(const struct disk_config *c, int more, struct stat *st, struct lull_error *err)
 {
-	int flags = (c->read_only ? O_RDONLY : O_RDWR) | (direct ? O_DIRECT : 0);
+	int flags = (c->read_only ? O_RDONLY : O_RDWR) | more;
 	int fd = open(c->path, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 
 	if (fd < 0)
@@ -171,15 +173,17 @@ static int open_file(struct disk_file *file, const char *spec, struct lull_error
 
 	if (ret < 0)
 		return ret;
-	file->fd = open_path(&file->config, file->config.direct, &st, err);
+	file->fd = open_path(&file->config, file->config.direct ? O_DIRECT : 0, &st, err);
 	if (file->fd < 0)
 		return file->fd;
 	ret = disk_lock(file->fd, &file->config, file->log, err);
 	if (ret == 0)
 		ret = measure(file, &st, err);
-	if (ret == 0 && file->config.direct) {
+	/* A device is claimed, so that the host cannot mount it meanwhile, nor has. */
+	bool claim = S_ISBLK(st.st_mode) && !file->config.read_only;
+	if (ret == 0 && (file->config.direct || claim)) {
 		struct stat again = {0};
-		file->page_fd = open_path(&file->config, false, &again, err);
+		file->page_fd = open_path(&file->config, claim ? O_EXCL : 0, &again, err);
 		if (file->page_fd < 0)
 			return file->page_fd;
 		if (again.st_dev != st.st_dev || again.st_ino != st.st_ino)

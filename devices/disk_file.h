@@ -36,9 +36,9 @@ struct disk_file {
 	const struct log *log;
 	const struct disk_calls *calls;
 	int fd;
-	int page_fd;          /* with direct: the same file through the page cache, for what is not aligned; else -1 */
-	uint64_t bytes;       /* a multiple of 512 */
-	uint32_t block_bytes; /* logical block */
+	int page_fd;             /* the same through the page cache, for what is not aligned: with direct; or -1 */
+	uint64_t bytes;          /* a multiple of 512 */
+	uint32_t block_bytes;    /* logical block */
 	uint32_t physical_bytes; /* what the host likes writes to be aligned to */
 	uint32_t align_bytes;    /* direct: of memory and offsets */
 	bool can_punch;          /* ranges can be given back, and then read as zeros */
