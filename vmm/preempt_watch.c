@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PAGE_BYTES 4096u
+#define PAGE_BYTES ((size_t)4096)
 
 /* With sample_id_all and PERF_SAMPLE_TIME alone, a record ends with its time. */
 struct switch_record {

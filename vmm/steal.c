@@ -26,14 +26,14 @@ static_assert(offsetof(struct steal_area, preempted) == offsetof(struct kvm_stea
 
 /* ------------------------------------------------------------------------------ the host's figures */
 
-/* "CPU time, time spent waiting, number of slices"; 0 or -errno. Kernels that do not account say 0 0 0. */
-static int read_delay(int fd, uint64_t *delay_ns, uint64_t *slices)
+/* "CPU time, time spent waiting, number of slices". Kernels that do not account say 0 0 0. */
+static bool read_delay(int fd, uint64_t *delay_ns, uint64_t *slices)
 {
 	char buf[80];
 	uint64_t field[3] = {0};
 	ssize_t n = pread(fd, buf, sizeof(buf), 0);
 	if (n <= 0)
-		return n < 0 ? -errno : -EIO;
+		return false;
 	const char *p = buf, *end = buf + n;
 	for (unsigned i = 0; i < 3; i++) {
 		for (; p < end && *p >= '0' && *p <= '9'; p++)
@@ -43,7 +43,7 @@ static int read_delay(int fd, uint64_t *delay_ns, uint64_t *slices)
 	}
 	*delay_ns = field[1];
 	*slices = field[2];
-	return 0;
+	return true;
 }
 
 int steal_probe_delay(void)
@@ -52,9 +52,9 @@ int steal_probe_delay(void)
 	int fd = open(SCHEDSTAT, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	int ret = read_delay(fd, &delay, &slices);
+	bool there = read_delay(fd, &delay, &slices) && slices;
 	close(fd);
-	return ret < 0 ? ret : slices ? 0 : -ENOTSUP;
+	return there ? 0 : -ENOTSUP;
 }
 
 int steal_probe_preempt(void)
@@ -79,7 +79,7 @@ int steal_mode_parse(enum steal_mode *mode, const char *word, bool kernel_chip, 
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcmp(word, words[i].word))
+		if (strcmp(word, words[i].word) != 0)
 			continue;
 		*mode = words[i].mode;
 		if (kernel_chip && *mode >= STEAL_HYBRID)
@@ -108,7 +108,7 @@ static void publish(struct steal *s)
 static void account(struct steal *s)
 {
 	uint64_t delay, slices;
-	if (s->schedstat_fd < 0 || read_delay(s->schedstat_fd, &delay, &slices) < 0)
+	if (s->schedstat_fd < 0 || !read_delay(s->schedstat_fd, &delay, &slices))
 		return;
 	delay = delay > s->exempt_ns ? delay - s->exempt_ns : 0;
 	if (delay <= s->counted_ns)
@@ -225,7 +225,7 @@ void steal_leave(struct steal *s)
 void steal_exempt(struct steal *s)
 {
 	uint64_t delay, slices;
-	if (s->area && s->schedstat_fd >= 0 && read_delay(s->schedstat_fd, &delay, &slices) == 0)
+	if (s->area && s->schedstat_fd >= 0 && read_delay(s->schedstat_fd, &delay, &slices))
 		s->exempt_ns = delay - s->counted_ns;
 }
 

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define STACK_BYTES (64 * 1024)
+#define STACK_BYTES ((size_t)64 * 1024)
 #define SLICE_NS    100000 /* the least there is */
 
 /* struct sched_attr of the kernel; not all C libraries have it, and some clash with <linux/sched/types.h>. */

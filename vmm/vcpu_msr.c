@@ -29,8 +29,9 @@ static int read_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 static int write_steal_time(struct vcpu *v, uint64_t value)
 {
 	int ret = steal_msr_write(&v->steal, value);
-	if (ret == 0 && v->steal.config->mode == STEAL_HYBRID)
-		ret = vcpu_set_msr(v, MSR_KVM_STEAL_TIME, value);
+	if (ret < 0 || v->steal.config->mode != STEAL_HYBRID)
+		return ret;
+	ret = vcpu_set_msr(v, MSR_KVM_STEAL_TIME, value);
 	if (ret < 0)
 		steal_reset(&v->steal);
 	return ret;

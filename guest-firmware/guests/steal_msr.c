@@ -68,6 +68,8 @@ static void on_and_off(void)
 
 	wrmsr(MSR_KVM_STEAL_TIME, (uint64_t)steal | 1);
 	check_eq(rdmsr(MSR_KVM_STEAL_TIME), (uint64_t)steal | 1);
+	check(!wrmsr_ok(MSR_KVM_STEAL_TIME, (uint64_t)area(0) | 3));
+	check_eq(rdmsr(MSR_KVM_STEAL_TIME), (uint64_t)steal | 1);
 	delay_us(2000);
 	check(steal->version != 0);
 	check_eq(steal->version & 1, 0);

@@ -179,6 +179,28 @@ static void the_kernel_backend_keeps_what_kvm_supports(void **state)
 	assert_false(leaf(KVM_CPUID_FEATURES, 0)->eax & 1u << 6);
 }
 
+static void steal_time_is_kvms_ours_or_hidden(void **state)
+{
+	const uint32_t steal = 1u << 5;
+	struct cpuid_options opt = four;
+	(void)state;
+	host(false);
+	cpuid_edit(cpuid, &opt);
+	assert_true(leaf(KVM_CPUID_FEATURES, 0)->eax & steal);
+	opt.no_steal_time = true;
+	host(false);
+	cpuid_edit(cpuid, &opt);
+	assert_false(leaf(KVM_CPUID_FEATURES, 0)->eax & steal);
+	opt.no_steal_time = false;
+	opt.own_steal_time = true; /* also where KVM has none */
+	host(false);
+	for (unsigned i = 0; i < cpuid->nent; i++)
+		if (cpuid->entries[i].function == KVM_CPUID_FEATURES)
+			cpuid->entries[i].eax &= ~steal;
+	cpuid_edit(cpuid, &opt);
+	assert_true(leaf(KVM_CPUID_FEATURES, 0)->eax & steal);
+}
+
 static void the_text_has_a_line_per_leaf(void **state)
 {
 	(void)state;
@@ -201,6 +223,7 @@ int main(void)
 		cmocka_unit_test(intel_caches_are_shared_at_the_last_level_only),
 		cmocka_unit_test(what_needs_kvms_apic_or_nested_state_is_hidden),
 		cmocka_unit_test(the_kernel_backend_keeps_what_kvm_supports),
+		cmocka_unit_test(steal_time_is_kvms_ours_or_hidden),
 		cmocka_unit_test(the_text_has_a_line_per_leaf),
 	};
 	return cmocka_run_group_tests_name("guest_cpuid", tests, NULL, NULL);
