@@ -104,9 +104,7 @@ void disk_ring_add(struct disk_ring *r, const struct disk_io *io, void *tag)
 
 int disk_ring_submit(struct disk_ring *r)
 {
-	unsigned left;
-
-	while ((left = io_uring_sq_ready(&r->ring)) != 0) {
+	while (io_uring_sq_ready(&r->ring)) {
 		int ret = io_uring_submit(&r->ring);
 		if (ret == -EINTR)
 			continue;

@@ -397,12 +397,7 @@ static void write_register(struct virtio_mmio *t, uint32_t offset, uint32_t valu
 		break;
 	case VIRTIO_MMIO_QUEUE_NUM:
 	case VIRTIO_MMIO_QUEUE_READY:
-	case VIRTIO_MMIO_QUEUE_DESC_LOW:
-	case VIRTIO_MMIO_QUEUE_DESC_HIGH:
-	case VIRTIO_MMIO_QUEUE_AVAIL_LOW:
-	case VIRTIO_MMIO_QUEUE_AVAIL_HIGH:
-	case VIRTIO_MMIO_QUEUE_USED_LOW:
-	case VIRTIO_MMIO_QUEUE_USED_HIGH:
+	case VIRTIO_MMIO_QUEUE_DESC_LOW ... VIRTIO_MMIO_QUEUE_USED_HIGH:
 	case REG_QUEUE_RESET:
 		write_queue(t, offset, value);
 		break;
