@@ -111,11 +111,13 @@ static void begin(struct blk_queue *bq, struct blk_request *r)
 	}
 }
 
-/* What the kernel does not take now is tried again on the I/O thread. */
+/* What the kernel does not take now, for want of memory, is tried again on the I/O thread, and not at full speed. */
 static void submit(struct blk_queue *bq)
 {
-	if (bq->has_ring && disk_ring_submit(&bq->ring) < 0)
-		bq->blk->dev.up.again(bq->blk->dev.up.ctx, bq->index);
+	if (!bq->has_ring || disk_ring_submit(&bq->ring) == 0)
+		return;
+	usleep(200);
+	bq->blk->dev.up.again(bq->blk->dev.up.ctx, bq->index);
 }
 
 /* Pops and begins requests. True: the ring was empty in the end; else something else says when to go on, or nobody may.
