@@ -100,6 +100,6 @@ int main(void)
 	check_eq(w.lies, 0);
 	check_eq(area.preempted, 0);
 	if (param_u64("want", 0))
-		check(w.marks > 0);
+		check(w.marked_cycles > 0); /* maybe all the time: they may share a CPU */
 	return 0;
 }
