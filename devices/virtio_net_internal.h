@@ -59,12 +59,12 @@ struct virtio_net {
 
 static inline struct virtio_queue *net_rx_queue(const struct net_pair *p)
 {
-	return &p->net->dev.queues[2 * p->index];
+	return &p->net->dev.queues[2 * (size_t)p->index];
 }
 
 static inline struct virtio_queue *net_tx_queue(const struct net_pair *p)
 {
-	return &p->net->dev.queues[2 * p->index + 1];
+	return &p->net->dev.queues[2 * (size_t)p->index + 1];
 }
 
 /* Is there input that the loop does not see? The receive queue is locked. */
