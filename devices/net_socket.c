@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -17,14 +18,16 @@ enum {
 	LENGTH_BYTES = 4,
 	INPUT_BYTES = 1 << 17, /* more than a frame; only what is used of it costs memory */
 	SEND_PIECES = 260,     /* a chain is no longer than its queue, 256 */
+	FLUSH_MS = 200,
+	FLUSH_TRIES = 20,
 };
 
 struct net_stream {
 	/* The receiver's. */
-	uint8_t *input;
+	uint8_t input[INPUT_BYTES];
 	size_t from, to; /* what is in there */
 	/* The sender's: the rest of a frame of which the socket took a part. */
-	uint8_t *rest;
+	uint8_t rest[LENGTH_BYTES + NET_FRAME_MAX];
 	size_t rest_from, rest_to;
 };
 
@@ -46,10 +49,6 @@ static int fill(struct net_host *h)
 {
 	struct net_stream *s = h->stream;
 
-	if (!s->input)
-		s->input = malloc(INPUT_BYTES);
-	if (!s->input)
-		return -EAGAIN;
 	if (s->from == s->to) {
 		s->from = s->to = 0;
 	} else if (INPUT_BYTES - s->from < LENGTH_BYTES + NET_FRAME_MAX) {
@@ -143,10 +142,6 @@ static int socket_flush(struct net_host *h, unsigned pair)
 /* Keeps what is behind the first `sent` bytes. */
 static int keep_rest(struct net_stream *s, const struct iovec *iov, unsigned count, size_t sent)
 {
-	if (!s->rest)
-		s->rest = malloc(LENGTH_BYTES + NET_FRAME_MAX);
-	if (!s->rest)
-		return -EPIPE; /* half a frame is out, and nobody could read on behind it */
 	s->rest_from = s->rest_to = 0;
 	for (unsigned i = 0; i < count; i++) {
 		size_t skip = sent < iov[i].iov_len ? sent : iov[i].iov_len;
@@ -187,12 +182,20 @@ static int socket_send(struct net_host *h, unsigned pair, const struct iovec *io
 
 /* ------------------------------------------------------------------------------------------ opening */
 
+/* A frame that the socket took a part of is finished if the peer takes it soon. */
+static void finish_frame(struct net_host *h)
+{
+	struct pollfd pfd = {.fd = h->fds[0], .events = POLLOUT};
+
+	for (unsigned tries = FLUSH_TRIES; tries && !atomic_load(&h->gone) && socket_flush(h, 0) == -EAGAIN; tries--)
+		poll(&pfd, 1, FLUSH_MS / FLUSH_TRIES);
+}
+
 static void socket_close(struct net_host *h)
 {
 	if (!h->stream)
 		return;
-	free(h->stream->input);
-	free(h->stream->rest);
+	finish_frame(h);
 	free(h->stream);
 }
 

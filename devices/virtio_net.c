@@ -45,8 +45,10 @@ void net_lost(struct virtio_net *net)
 {
 	if (!net_host_lost(net->host))
 		return;
-	for (unsigned i = 0; i < net->host->pairs; i++)
+	for (unsigned i = 0; i < net->host->pairs; i++) {
 		net_want(&net->pairs[i], EPOLLIN | EPOLLOUT, false);
+		net->dev.up.again(net->dev.up.ctx, 2 * i + 1); /* frames that wait are let go */
+	}
 	net->dev.up.config(net->dev.up.ctx);
 }
 
@@ -127,7 +129,7 @@ static bool send_all(struct net_pair *p, unsigned *budget)
 {
 	struct virtio_net *net = p->net;
 
-	while (net_tx_queue(p)->live && !p->blocked) {
+	while (net_tx_queue(p)->live && (!p->blocked || is_gone(net))) {
 		if (!p->has_frame) {
 			if (!*budget) {
 				net->dev.up.again(net->dev.up.ctx, 2 * p->index + 1);

@@ -326,22 +326,40 @@ static void sending_notices_as_well(void **state)
 	assert_false(link_is_up());
 }
 
-static void a_peer_that_dies_while_frames_wait_is_noticed(void **state)
+/* By reading or by writing, whichever the loop does first. */
+static void a_peer_dies_while_frames_wait(bool reads)
 {
 	uint32_t id = 0, len = 0;
 	unsigned sent = 0, given = 0;
 
-	(void)state;
 	bring_up(FEATURE(STATUS));
+	if (reads)
+		guest_offers_many(4, 1526);
 	for (; rig.host->tx.waits == 0; sent++)
 		guest_sends(1500, 1);
-	close(rig.peer);
-	rig.peer = -1;
+	if (reads) { /* it says so before there is room in the socket again */
+		shutdown(rig.peer, SHUT_WR);
+	} else {
+		close(rig.peer);
+		rig.peer = -1;
+	}
 	settle();
 	while (driver_used(&rig.ring[TX], &id, &len))
 		given++;
 	assert_int_equal(given, sent);
 	assert_link_lost("net fd ");
+}
+
+static void writing_notices_that_a_peer_died(void **state)
+{
+	(void)state;
+	a_peer_dies_while_frames_wait(false);
+}
+
+static void reading_notices_that_a_peer_died(void **state)
+{
+	(void)state;
+	a_peer_dies_while_frames_wait(true);
 }
 
 static void a_peer_that_loses_its_way_is_as_good_as_gone(void **state)
@@ -427,7 +445,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_limited_interface_waits_and_loses_nothing, set_up_limited, tear_down),
 		WITH_RIG(a_peer_that_dies_takes_the_link_down),
 		WITH_RIG(sending_notices_as_well),
-		WITH_RIG(a_peer_that_dies_while_frames_wait_is_noticed),
+		WITH_RIG(writing_notices_that_a_peer_died),
+		WITH_RIG(reading_notices_that_a_peer_died),
 		WITH_RIG(a_peer_that_loses_its_way_is_as_good_as_gone),
 		WITH_RIG(runts_and_empty_frames_are_dropped),
 		WITH_RIG(a_reset_of_a_queue_loses_no_frame),
