@@ -5,7 +5,8 @@ set -eu
 
 build='gcc libc6-dev linux-libc-dev make musl-tools libfdt-dev liburing-dev'
 check='libcmocka-dev clang clang-tidy clang-format libclang-rt-dev cppcheck shellcheck spin device-tree-compiler
-	acpica-tools qemu-system-x86 busybox-static cpio xz-utils git procps python3'
+	acpica-tools qemu-system-x86 busybox-static cpio xz-utils git procps python3
+	iproute2 iputils-ping passt'
 
 case ${1:-} in
 build) wanted=$build ;;
