@@ -204,6 +204,7 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 		.setup_load_ns = vm->times.load_ns,
 		.setup_tables_ns = vm->times.tables_ns,
 		.setup_total_ns = vm->times.total_ns,
+		.console_dropped = vm->console ? chardev_dropped(vm->console) : 0,
 	};
 	pthread_mutex_unlock(&locked->lock);
 	return export(out, &s, sizeof(s));

@@ -32,17 +32,24 @@ struct field {
 	}
 
 static const struct field vm_fields[] = {
-	NUMBER(lull_stats, boots),
-	NUMBER(lull_stats, serial_dropped),
-	NUMBER(lull_stats, unclaimed_io),
-	NUMBER(lull_stats, unclaimed_mmio),
-	NUMBER(lull_stats, ram_bytes),
-	NUMBER(lull_stats, setup_kvm_ns),
-	NUMBER(lull_stats, setup_memory_ns),
-	NUMBER(lull_stats, setup_load_ns),
-	NUMBER(lull_stats, setup_tables_ns),
-	NUMBER(lull_stats, setup_total_ns),
+	NUMBER(lull_stats, boots),           NUMBER(lull_stats, serial_dropped),  NUMBER(lull_stats, unclaimed_io),
+	NUMBER(lull_stats, unclaimed_mmio),  NUMBER(lull_stats, ram_bytes),       NUMBER(lull_stats, setup_kvm_ns),
+	NUMBER(lull_stats, setup_memory_ns), NUMBER(lull_stats, setup_load_ns),   NUMBER(lull_stats, setup_tables_ns),
+	NUMBER(lull_stats, setup_total_ns),  NUMBER(lull_stats, console_dropped), {0},
+};
+
+static const struct field disk_fields[] = {
+	NUMBER(lull_disk_stats, bytes),
+	NUMBER(lull_disk_stats, requests),
+	NUMBER(lull_disk_stats, errors),
+	NUMBER(lull_disk_stats, inline_done),
 	{0},
+};
+
+static const struct field net_fields[] = {
+	NUMBER(lull_net_stats, rx_frames),  NUMBER(lull_net_stats, rx_bytes),  NUMBER(lull_net_stats, rx_dropped),
+	NUMBER(lull_net_stats, rx_waits),   NUMBER(lull_net_stats, tx_frames), NUMBER(lull_net_stats, tx_bytes),
+	NUMBER(lull_net_stats, tx_dropped), NUMBER(lull_net_stats, tx_waits),  {0},
 };
 
 static const struct field vcpu_fields[] = {
@@ -113,6 +120,29 @@ static void put_vcpu(struct json *j, const struct lull_vcpu_stats *stats)
 	json_close(j, '}');
 }
 
+static void put_devices(struct json *j, const struct lull_vm *vm)
+{
+	struct lull_disk_stats disk = {.size = sizeof(disk)};
+	struct lull_net_stats net = {.size = sizeof(net)};
+
+	json_open(j, "disks", '[');
+	for (uint32_t i = 0; lull_vm_disk_stats(vm, i, &disk) == 0; i++) {
+		json_open(j, NULL, '{');
+		json_bool(j, "uses_io_uring", disk.uses_io_uring);
+		put_fields(j, disk_fields, &disk);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+	json_open(j, "nets", '[');
+	for (uint32_t i = 0; lull_vm_net_stats(vm, i, &net) == 0; i++) {
+		json_open(j, NULL, '{');
+		json_bool(j, "link_is_up", net.link_is_up);
+		put_fields(j, net_fields, &net);
+		json_close(j, '}');
+	}
+	json_close(j, ']');
+}
+
 static void put_report(FILE *out, const struct cli_report *report, const struct lull_vm *vm, int64_t now_ns, bool last)
 {
 	const struct lull_config *config = &report->opt->config;
@@ -139,6 +169,7 @@ static void put_report(FILE *out, const struct cli_report *report, const struct 
 			put_vcpu(&j, &vcpu);
 	}
 	json_close(&j, ']');
+	put_devices(&j, vm);
 	json_close(&j, '}');
 	fputc('\n', out);
 }

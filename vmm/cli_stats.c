@@ -204,6 +204,8 @@ static void print_rest(FILE *out, const struct cli_stats *run)
 		fprintf(out, ", %llu boots", (unsigned long long)run->vm.boots);
 	if (run->vm.serial_dropped)
 		fprintf(out, ", %llu serial bytes lost", (unsigned long long)run->vm.serial_dropped);
+	if (run->vm.console_dropped)
+		fprintf(out, ", %llu console bytes lost", (unsigned long long)run->vm.console_dropped);
 	fputc('\n', out);
 }
 

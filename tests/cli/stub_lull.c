@@ -237,6 +237,18 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 	return 0;
 }
 
+int lull_vm_disk_stats(const struct lull_vm *vm, uint32_t disk, struct lull_disk_stats *out)
+{
+	(void)vm, (void)disk, (void)out;
+	return -EINVAL;
+}
+
+int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_stats *out)
+{
+	(void)vm, (void)net, (void)out;
+	return -EINVAL;
+}
+
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
 {
 	uint64_t polled = vm->config.halt_poll && strcmp(vm->config.halt_poll, "none") != 0 ? 900 : 0;
