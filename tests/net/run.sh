@@ -181,7 +181,7 @@ else
 	why=
 	"$tmp/peer" udp 7007 500 >"$tmp/peer.out" 2>&1 || why="the peer failed"
 	verdict "passt: 500 datagrams ($(tail -n 1 "$tmp/peer.out"))" "$why"
-	kill -QUIT $pid # at once; SIGTERM would ask the guest first
+	kill -HUP $pid # at once; SIGTERM would ask the guest first, SIGQUIT is ignored in the background of a script
 	wait $pid
 	why=
 	! kill -0 "$passt_pid" 2>/dev/null || why="process $passt_pid still runs"
