@@ -13,11 +13,17 @@ static inline uint64_t clock_tsc(void)
 	return (uint64_t)hi << 32 | lo;
 }
 
+/* 0 for a clock that is not there, such as that of a thread that ended. */
+static inline uint64_t clock_of(clockid_t clock)
+{
+	struct timespec ts = {0};
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
 static inline uint64_t clock_ns(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return clock_of(CLOCK_MONOTONIC);
 }
 
 /* Saturating, in 128 bits: a guest can ask for any deadline. khz is not 0. */

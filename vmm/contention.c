@@ -6,11 +6,11 @@
  */
 #include "contention.h"
 
-#include <fcntl.h>
+#include "text_file.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TICK_NS 10000000u
 
@@ -24,26 +24,13 @@ void contention_gap(struct contention *c, uint64_t now_ns)
 	c->hold_until_ns = now_ns + CONTENTION_HOLD_NS;
 }
 
-/* The beginning of a file, NUL-terminated; its length, 0 when there is none. */
-static size_t read_head(const struct contention *c, const char *file, char *buf, size_t size)
-{
-	char path[128];
-	int n = snprintf(path, sizeof(path), "%s/%s", c->proc, file);
-	int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd < 0)
-		return 0;
-	ssize_t got = read(fd, buf, size - 1);
-	close(fd);
-	buf[got > 0 ? got : 0] = 0;
-	return got > 0 ? (size_t)got : 0;
-}
-
 static void look_at_delay(struct contention *c, uint64_t now_ns)
 {
 	char buf[96];
 	unsigned long long ran, delay;
 	uint64_t wall = now_ns - c->delay_at_ns;
-	if (!read_head(c, "thread-self/schedstat", buf, sizeof(buf)) || sscanf(buf, "%llu %llu", &ran, &delay) != 2)
+	if (!text_file_head(buf, sizeof(buf), "%s/thread-self/schedstat", c->proc) ||
+	    sscanf(buf, "%llu %llu", &ran, &delay) != 2)
 		return;
 	bool waited = c->delay_at_ns && delay > c->delay_ns &&
 	              (delay - c->delay_ns) * 1000 >= wall * CONTENTION_LIMIT_PERMILLE;

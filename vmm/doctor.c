@@ -3,10 +3,13 @@
 #include "doctor.h"
 
 #include "clock.h"
+#include "cpu_wait.h"
 #include "error.h"
 #include "kvm.h"
 #include "log.h"
+#include "power.h"
 #include "steal.h"
+#include "text_file.h"
 #include "util.h"
 
 #include <cpuid.h>
@@ -28,17 +31,14 @@ void doctor_say(const struct doctor *d, const char *verdict, const char *topic, 
 	d->line(d->ctx, verdict, topic, text);
 }
 
-/* One line of a file under /sys or /proc without its newline; "" when it cannot be read. */
-static const char *read_line(const char *path, char buf[static 128])
+#define LINE_BYTES 128
+#define CPUFREQ    "/sys/devices/system/cpu/cpu0/cpufreq/"
+
+/* The first line of a file under /sys without its newline; "" when it cannot be read. */
+static void read_line(char line[static LINE_BYTES], const char *folder, const char *file)
 {
-	buf[0] = 0;
-	FILE *f = fopen(path, "re");
-	if (!f)
-		return buf;
-	if (fgets(buf, 128, f))
-		buf[strcspn(buf, "\n")] = 0;
-	fclose(f);
-	return buf;
+	text_file_head(line, LINE_BYTES, "%s%s", folder, file);
+	line[strcspn(line, "\n")] = 0;
 }
 
 static void look_at_caps(const struct doctor *d, const struct kvm *kvm)
@@ -66,11 +66,9 @@ static void look_at_halt_poll(const struct doctor *d)
 {
 	static const char *const names[] = {"halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_grow_start",
 	                                    "halt_poll_ns_shrink"};
-	char buf[4][128], path[96];
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), "/sys/module/kvm/parameters/%s", names[i]);
-		read_line(path, buf[i]);
-	}
+	char buf[4][LINE_BYTES];
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		read_line(buf[i], "/sys/module/kvm/parameters/", names[i]);
 	if (!buf[0][0])
 		doctor_say(d, "note", "kernel polling", "/sys/module/kvm/parameters/halt_poll_ns cannot be read");
 	else
@@ -79,20 +77,21 @@ static void look_at_halt_poll(const struct doctor *d)
 		           buf[2], buf[3]);
 }
 
-/* Whether a governor called "powersave" means it: Documentation/admin-guide/pm/intel_pstate.rst, amd-pstate.rst. */
+/* The verdict is the one that the halt engine would act on. */
 static void look_at_cpufreq(const struct doctor *d)
 {
-	char driver[128], governor[128], epp[128];
-	read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver", driver);
-	read_line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", governor);
-	read_line("/sys/devices/system/cpu/cpu0/cpufreq/energy_performance_preference", epp);
+	char driver[LINE_BYTES], governor[LINE_BYTES], epp[LINE_BYTES];
+	struct power power;
+	read_line(driver, CPUFREQ, "scaling_driver");
+	read_line(governor, CPUFREQ, "scaling_governor");
+	read_line(epp, CPUFREQ, "energy_performance_preference");
 	if (!driver[0]) {
 		doctor_say(d, "note", "cpufreq",
 		           "this kernel offers none: as in most virtual machines, the frequency is not ours to see");
 		return;
 	}
-	bool by_epp = !strcmp(driver, "intel_pstate") || !strcmp(driver, "amd-pstate-epp");
-	bool saves = by_epp ? !strcmp(epp, "power") || !strcmp(epp, "balance_power") : !strcmp(governor, "powersave");
+	power_init(&power, POWER_SMART, "/sys");
+	bool saves = power_saves(&power, 0, clock_ns());
 	doctor_say(d, saves ? "warn" : "ok", "cpufreq", "driver %s, governor %s%s%s: %s", driver, governor,
 	           epp[0] ? ", preference " : "", epp,
 	           saves ? "set to save power; wakes are slow and polling works against it" : "not set to save power");
@@ -101,24 +100,24 @@ static void look_at_cpufreq(const struct doctor *d)
 static void look_at_cpu(const struct doctor *d)
 {
 	unsigned a, b, c, e;
-	char clocksource[128], thp[128];
+	char clocksource[LINE_BYTES], thp[LINE_BYTES];
+	enum cpu_wait wait;
 	bool invariant = __get_cpuid(0x80000007, &a, &b, &c, &e) && (e >> 8 & 1);
 	bool guest = __get_cpuid(1, &a, &b, &c, &e) && (c >> 31 & 1);
-	bool waitpkg = __get_cpuid_count(7, 0, &a, &b, &c, &e) && (c >> 5 & 1);
-	bool mwaitx = __get_cpuid(0x80000001, &a, &b, &c, &e) && (c >> 29 & 1);
+	(void)cpu_wait_parse(&wait, "auto", NULL);
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-	read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", clocksource);
+	read_line(clocksource, "/sys/devices/system/clocksource/clocksource0/", "current_clocksource");
 	doctor_say(d, guest ? "note" : "ok", "host", "%ld CPUs, %s", cpus,
 	           guest ? "itself a virtual machine: exits and wakes cost several times what they cost on hardware"
 	                 : "hardware");
 	doctor_say(d, invariant ? "ok" : "warn", "tsc", "%s, host clocksource %s",
 	           invariant ? "invariant" : "not marked invariant: guests may find their clocks unstable",
 	           clocksource);
-	doctor_say(d, waitpkg || mwaitx ? "ok" : "note", "wait instruction", "%s",
-	           waitpkg  ? "UMWAIT: a polling vCPU can save power"
-	           : mwaitx ? "MWAITX: a polling vCPU can save power"
-	                    : "neither UMWAIT nor MWAITX: a polling vCPU spins with PAUSE");
-	read_line("/sys/kernel/mm/transparent_hugepage/enabled", thp);
+	doctor_say(d, wait == CPU_WAIT_PAUSE ? "note" : "ok", "wait instruction", "%s",
+	           wait == CPU_WAIT_UMWAIT   ? "UMWAIT: a polling vCPU can save power"
+	           : wait == CPU_WAIT_MWAITX ? "MWAITX: a polling vCPU can save power"
+	                                     : "neither UMWAIT nor MWAITX: a polling vCPU spins with PAUSE");
+	read_line(thp, "/sys/kernel/mm/transparent_hugepage/", "enabled");
 	doctor_say(d, strstr(thp, "[never]") || !thp[0] ? "warn" : "ok", "huge pages", "transparent_hugepage %s",
 	           thp[0] ? thp : "is not there: guest memory is slow to touch first");
 }

@@ -259,13 +259,6 @@ static enum outcome poll(struct halt *h, uint32_t ticket, uint64_t until_tsc, ui
 	return outcome;
 }
 
-static uint64_t cpu_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* True: the time came. False: a post or a signal, maybe without having slept. */
 static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 {
@@ -276,11 +269,11 @@ static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 		deadline_ns = start_ns + to_ns(h, until_tsc - now); /* both below 2^63 */
 	}
 	bool measure = stat_get(&h->stats.halts) % SWITCH_EVERY == 0;
-	uint64_t cpu = measure ? cpu_ns() : 0;
+	uint64_t cpu = measure ? clock_of(CLOCK_THREAD_CPUTIME_ID) : 0;
 	h->polled_now = false;
 	int ret = wake_block(h->wake, ticket, deadline_ns);
 	if (measure)
-		h->sample.switch_ns = cpu_ns() - cpu;
+		h->sample.switch_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	h->slept_ns += clock_ns() - start_ns;
 	if (ret == 0)
 		stat_add(&h->stats.wakeup, 1);

@@ -102,7 +102,6 @@ struct halt {
 	bool inline_io;  /* a hook completed something during this halt */
 	bool disturbed;  /* a request came in between: this halt teaches nothing */
 	bool polled_now; /* the last wait ended while polling */
-	bool hit_first;  /* KVM's halt_ns of a hit is the time of the turn before */
 	enum halt_phase phase;
 	uint64_t start_tsc, last_turn_tsc;
 	uint64_t slept_ns; /* in this halt */

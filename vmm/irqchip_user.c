@@ -24,11 +24,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 
-enum {
-	MSR_IA32_TSC = 0x10,
-	MSR_IA32_TSC_ADJUST = 0x3b,
-};
-
 /* Of the multiprocessor protocol, SDM vol. 3, 9.4. KVM knows only running vCPUs here. */
 enum mp_state {
 	MP_RUNNABLE,

@@ -9,13 +9,11 @@
 #include "power.h"
 
 #include "error.h"
+#include "text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #define WORD_BYTES 64
 
@@ -39,15 +37,7 @@ void power_init(struct power *p, enum power_mode mode, const char *sysfs)
 /* The word in a file of the CPU's cpufreq directory; "" when there is none. */
 static void read_word(const struct power *p, int cpu, const char *file, char word[static WORD_BYTES])
 {
-	char path[256];
-	word[0] = 0;
-	int n = snprintf(path, sizeof(path), "%s/devices/system/cpu/cpu%d/cpufreq/%s", p->sysfs, cpu, file);
-	int fd = n > 0 && (size_t)n < sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	if (fd < 0)
-		return;
-	ssize_t got = read(fd, word, WORD_BYTES - 1);
-	close(fd);
-	word[got > 0 ? got : 0] = 0;
+	text_file_head(word, WORD_BYTES, "%s/devices/system/cpu/cpu%d/cpufreq/%s", p->sysfs, cpu, file);
 	word[strcspn(word, " \n")] = 0;
 }
 

@@ -2,9 +2,10 @@
 /* steal_thread.c - an event loop on a thread of its own that is quick to get a CPU. Knows nothing of steal time. */
 #include "steal_thread.h"
 
+#include "thread.h"
+
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -62,15 +63,7 @@ static int start(struct steal_thread *t)
 	int ret = event_loop_init(&t->loop);
 	if (ret < 0)
 		return ret;
-	pthread_attr_t attr;
-	sigset_t all, old;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = -pthread_create(&t->thread, &attr, thread_main, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	ret = thread_start(&t->thread, STACK_BYTES, 0, thread_main, t);
 	if (ret < 0)
 		event_loop_fini(&t->loop);
 	t->started = ret == 0;

@@ -12,6 +12,8 @@
 #include "error.h"
 #include "irqchip.h"
 #include "kvm.h"
+#include "lapic.h"
+#include "thread.h"
 #include "util.h"
 
 #include <errno.h>
@@ -172,7 +174,7 @@ static void inspect(struct vcpu *v)
 	}
 	/* Current count of the count-mode timer, or a TSC deadline. */
 	if (ioctl(v->fd, KVM_GET_LAPIC, &lapic) < 0 || *(const uint32_t *)(const void *)&lapic.regs[0x390] ||
-	    vcpu_get_msr(v, 0x6e0, &deadline) < 0 || deadline)
+	    vcpu_get_msr(v, MSR_IA32_TSC_DEADLINE, &deadline) < 0 || deadline)
 		answer |= VCPU_INSPECT_TIMER;
 	atomic_fetch_and(&v->requests, ~(uint32_t)VCPU_INSPECT);
 	atomic_store(&v->inspected, answer);
@@ -322,21 +324,9 @@ void vcpu_destroy(struct vcpu *v)
 
 int vcpu_start(struct vcpu *v, const cpu_set_t *affinity, struct lull_error *err)
 {
-	pthread_attr_t attr;
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	/* vCPU threads take the kick and faults of their own, nothing else. */
-	sigset_t blocked, old;
-	sigfillset(&blocked);
-	const int open[] = {v->env->kick_signal, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-	for (size_t i = 0; i < ARRAY_SIZE(open); i++)
-		sigdelset(&blocked, open[i]);
-	pthread_sigmask(SIG_SETMASK, &blocked, &old);
-	int ret = pthread_create(&v->thread, &attr, thread_main, v);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
-	if (ret)
-		return error_sys(err, -ret, "vcpu %u: cannot start a thread", v->index);
+	int ret = thread_start(&v->thread, STACK_BYTES, v->env->kick_signal, thread_main, v);
+	if (ret < 0)
+		return error_sys(err, ret, "vcpu %u: cannot start a thread", v->index);
 	v->started = true;
 	if (affinity && (ret = pthread_setaffinity_np(v->thread, sizeof(*affinity), affinity)))
 		return error_sys(err, -ret, "vcpu %u: cannot be bound to the CPUs asked for", v->index);

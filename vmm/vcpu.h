@@ -83,7 +83,7 @@ struct vcpu {
 	int timer;               /* kernel timer id: kicks this thread out of the guest */
 	uint64_t timer_tsc;      /* deadline it is armed for, WAKE_NEVER: not armed */
 	volatile bool signalled; /* the kick handler ran: the timer may have fired */
-	struct log_limit msr_limit, io_limit, mmio_limit, odd_limit;
+	struct log_limit msr_limit;
 	char *dump; /* malloc()ed register dump; read after the thread ended */
 
 	/* Any thread. */
@@ -146,6 +146,11 @@ void vcpu_dump(struct vcpu *v);
 
 /* The kernel timer that kicks this vCPU at a host TSC; WAKE_NEVER disarms. */
 void vcpu_arm_timer(struct vcpu *v, uint64_t deadline_tsc);
+
+enum {
+	MSR_IA32_TSC = 0x10,
+	MSR_IA32_TSC_ADJUST = 0x3b,
+};
 
 /* The guest writes IA32_TSC or IA32_TSC_ADJUST (SDM vol. 3, 18.17.3: each moves the other by the same amount). */
 int vcpu_write_tsc(struct vcpu *v, uint64_t value);

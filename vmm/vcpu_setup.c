@@ -6,6 +6,7 @@
 #include "error.h"
 #include "guest_cpuid.h"
 #include "kvm.h"
+#include "lapic.h"
 #include "machine.h"
 #include "util.h"
 
@@ -24,8 +25,6 @@ enum {
 	RFLAGS_FIXED = 1 << 1,
 	DR6_RESET = 0xffff0ff0u,
 	DR7_RESET = 0x400,
-	MSR_IA32_TSC = 0x10,
-	MSR_IA32_TSC_ADJUST = 0x3b,
 	/* Selectors of the boot GDT. 0x10 and 0x18 are what the Linux 64-bit boot protocol names. */
 	SEL_CODE32 = 0x08,
 	SEL_CODE64 = 0x10,
@@ -329,7 +328,7 @@ static void probe_run(struct vcpu *v, bool *tsc_deadline, bool *x2apic)
 	for (unsigned i = 0; i < 1000; i++) {
 		if (ioctl(v->fd, KVM_RUN, 0) < 0 && errno != EINTR)
 			return;
-		if (v->run->exit_reason == KVM_EXIT_X86_WRMSR && v->run->msr.index == 0x6e0)
+		if (v->run->exit_reason == KVM_EXIT_X86_WRMSR && v->run->msr.index == MSR_IA32_TSC_DEADLINE)
 			*tsc_deadline = true;
 		else if (v->run->exit_reason == KVM_EXIT_X86_RDMSR && v->run->msr.index == 0x802)
 			*x2apic = true;

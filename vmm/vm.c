@@ -4,10 +4,11 @@
 
 #include "clock.h"
 #include "error.h"
-#include "util.h"
+#include "thread.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -191,16 +192,9 @@ static void *io_main(void *arg)
 
 static int start_io(struct lull_vm *vm, struct lull_error *err)
 {
-	sigset_t blocked, old;
-	sigfillset(&blocked);
-	const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGTRAP, SIGSYS};
-	for (size_t i = 0; i < ARRAY_SIZE(open); i++)
-		sigdelset(&blocked, open[i]);
-	pthread_sigmask(SIG_SETMASK, &blocked, &old);
-	int ret = pthread_create(&vm->io_thread, NULL, io_main, vm);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (ret)
-		return error_sys(err, -ret, "cannot start the I/O thread");
+	int ret = thread_start(&vm->io_thread, 0, 0, io_main, vm);
+	if (ret < 0)
+		return error_sys(err, ret, "cannot start the I/O thread");
 	vm->io_started = true;
 	return 0;
 }
@@ -333,9 +327,10 @@ int vm_halt_config(const struct lull_vm *vm, const char *policy, struct halt_con
 static int parse_steal_time(struct lull_vm *vm, struct lull_error *err)
 {
 	bool kernel_chip = vm->chip_ops == &irqchip_kernel;
+	bool asked = vm->config.steal_time; /* else the default was chosen by what works here */
 	int ret = steal_mode_parse(&vm->steal_mode, vm->config.steal_time, kernel_chip, err);
 	vm->config.steal_time = NULL; /* the caller's, and not needed any more */
-	if (ret < 0 || vm->steal_mode < STEAL_HYBRID)
+	if (ret < 0 || !asked || vm->steal_mode < STEAL_HYBRID)
 		return ret;
 	int seen = steal_probe_preempt();
 	if (seen < 0)

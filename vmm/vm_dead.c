@@ -13,6 +13,7 @@
  */
 #include "vm.h"
 
+#include "clock.h"
 #include "error.h"
 #include "ioapic.h"
 
@@ -60,10 +61,9 @@ static bool any_ran(struct lull_vm *vm)
 	bool ran = false;
 	for (unsigned i = 0; i < vm->vcpu_count; i++) {
 		clockid_t clock;
-		struct timespec ts = {0};
+		uint64_t ns = 0;
 		if (vm->vcpus[i].started && pthread_getcpuclockid(vm->vcpus[i].thread, &clock) == 0)
-			clock_gettime(clock, &ts);
-		uint64_t ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+			ns = clock_of(clock);
 		ran = ran || ns != vm->cpu_ns[i];
 		vm->cpu_ns[i] = ns;
 	}
