@@ -14,9 +14,9 @@
 
 #include "clock.h"
 #include "error.h"
+#include "text_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <linux/kvm.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +28,7 @@
 #define PERIOD_MIN_NS  10000000u
 #define PERIOD_MAX_NS  100000000u
 #define ACTIVE_PER_S   100 /* halts a second, below which their cost is not worth a look */
+#define QUIET_LOOKS    10  /* looks without a halt, after which a budget is not watched any more */
 #define WAKES_FIRST    8
 #define WAKE_PRESET_NS 10000 /* as in policy_cost.c, until the timer has shown it */
 
@@ -58,14 +59,8 @@ static void learn_wake(struct vm_halt *h, uint64_t late_ns)
 /* The CPU that a thread ran on last, field 39 of its stat file; -1: not known. */
 static int cpu_of(int tid)
 {
-	char path[64], text[1024];
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -1;
-	ssize_t got = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	text[got > 0 ? got : 0] = 0;
+	char text[1024];
+	text_file_head(text, sizeof(text), "/proc/self/task/%d/stat", tid);
 	const char *at = strrchr(text, ')'); /* the end of field 2, which may contain anything */
 	for (int field = 2; at && field < 39; field++)
 		at = strchr(at + 1, ' ');
@@ -86,10 +81,17 @@ static bool saves_power(struct lull_vm *vm, uint64_t now)
 	return h->saves_power;
 }
 
+static bool has_budget(const struct lull_vm *vm)
+{
+	const struct halt_config *c = &vm->kernel_halt.config;
+	return c->vcpu_budget_percent || c->vm_budget_percent;
+}
+
+/* What nobody watches counts as spent: KVM could poll until the next look, and that may be far. */
 static bool budget_is_spent(struct lull_vm *vm, uint64_t now)
 {
 	struct vm_halt *h = &vm->kernel_halt;
-	bool spent = budget_left(&vm->halt.vm_budget, now) == 0;
+	bool spent = (has_budget(vm) && h->quiet_looks >= QUIET_LOOKS) || budget_left(&vm->halt.vm_budget, now) == 0;
 	for (unsigned i = 0; i < h->count; i++)
 		spent = budget_left(&h->vcpus[i].budget, now) == 0 || spent;
 	return spent;
@@ -140,12 +142,6 @@ static void take_stock(struct lull_vm *vm, struct kvm_halt_stats *sum)
 	}
 }
 
-static bool has_budget(const struct lull_vm *vm)
-{
-	const struct halt_config *c = &vm->kernel_halt.config;
-	return c->vcpu_budget_percent || c->vm_budget_percent;
-}
-
 static void decide(struct lull_vm *vm, const struct kvm_halt_stats *since, bool active)
 {
 	struct vm_halt *h = &vm->kernel_halt;
@@ -169,11 +165,12 @@ static void look(struct lull_vm *vm)
 	h->last_ns = now;
 	take_stock(vm, &since);
 	bool active = kvm_halt_stats_halts(&since) * 1000000000 >= passed * ACTIVE_PER_S;
+	h->quiet_looks = kvm_halt_stats_halts(&since) ? 0 : h->quiet_looks + (h->quiet_looks < QUIET_LOOKS);
 	decide(vm, &since, active);
 	h->refused = refusal(vm, now);
 	apply(vm);
 	uint64_t next = h->governs && active && h->refused == HALT_REFUSALS ? h->period_ns : 0;
-	if (has_budget(vm) && (since.poll_success_ns + since.poll_fail_ns || h->refused == HALT_REFUSED_BUDGET))
+	if (has_budget(vm) && h->quiet_looks < QUIET_LOOKS && atomic_load(&h->watches))
 		next = PERIOD_MIN_NS;
 	set_timer(h, next);
 }
@@ -225,6 +222,7 @@ static void reconsider(struct lull_vm *vm)
 	struct vm_halt *h = &vm->kernel_halt;
 	if (h->generation != atomic_load(&vm->halt.generation))
 		take_up_config(vm);
+	h->quiet_looks = 0;
 	h->refused = refusal(vm, clock_ns());
 	apply(vm);
 	if (atomic_load(&h->watches) && vm->state == VM_RUNNING)
@@ -262,15 +260,9 @@ void vm_halt_look(struct lull_vm *vm)
 
 static uint32_t parameter(const struct lull_vm *vm, const char *name, uint32_t otherwise)
 {
-	char path[256], text[32];
-	snprintf(path, sizeof(path), "%s/module/kvm/parameters/%s", vm->halt.sysfs, name);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t got = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (got <= 0)
+	char text[32];
+	if (!text_file_head(text, sizeof(text), "%s/module/kvm/parameters/%s", vm->halt.sysfs, name))
 		return otherwise;
-	text[got] = 0;
 	return (uint32_t)strtoul(text, NULL, 10);
 }
 

@@ -40,6 +40,7 @@ struct vm_halt {
 	uint64_t wake_ns;             /* how late this host wakes a thread */
 	unsigned wakes;               /* how often that was seen, up to WAKES_FIRST */
 	uint64_t last_ns, period_ns;  /* of the looks */
+	unsigned quiet_looks;         /* that saw no halt, up to QUIET_LOOKS */
 	enum halt_refusal refused;    /* why the limit is 0; HALT_REFUSALS: it is as wanted */
 	struct power power;
 	bool saves_power;
