@@ -237,6 +237,8 @@ static inline void irq_expect(unsigned vector)
 {
 	irq_set(vector, irq_count_eoi);
 }
+/* The handler itself, without the stubs: naked, keeps every register, ends the interrupt and returns by IRETQ. */
+void irq_direct(unsigned vector, void (*entry)(void));
 
 /* ---- local APIC, the same calls for xAPIC and x2APIC ---- */
 

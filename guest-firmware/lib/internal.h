@@ -9,6 +9,7 @@
 extern uint64_t boot_entry[5];
 extern uint32_t boot_entry_is_long;
 extern uint64_t boot_gdt[8];
+extern uint64_t idt[512];
 extern const uint64_t ap_trampoline[], ap_trampoline_end[];
 uint64_t ring3_call(uint64_t (*fn)(uint64_t), uint64_t arg);
 

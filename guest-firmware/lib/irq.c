@@ -11,6 +11,14 @@ void exception_set(unsigned vector, void (*handler)(struct regs *regs))
 	exception_handlers[vector] = handler;
 }
 
+void irq_direct(unsigned vector, void (*entry)(void))
+{
+	uint64_t to = (uint64_t)entry, *gate = idt + 2 * vector; /* SDM vol. 3, figure 6-8 */
+
+	gate[0] = (gate[0] & 0x0000ffffffff0000) | (to & 0xffff) | (to >> 16 & 0xffff) << 48;
+	gate[1] = to >> 32;
+}
+
 void exception_handler(struct regs *r)
 {
 	struct cpu *cpu = this_cpu();

@@ -2,7 +2,8 @@
 /*
  * halts.c - runs guests under several ways of halting in turn, A B C A B C ..., and prints medians: latency as the
  * guest measured it
- * ("latency NS" in its output), CPU time of the whole process per event, and how much of the run that was.
+ * ("latency NS" in its output), wake latency as lull counted it (user backend), CPU time of the whole process and exits
+ * per event, and how much of the run the CPU time was.
  *
  * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY...
  */
@@ -16,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define STATS "build/bench/halts.json"
+
 enum {
 	WAYS = 10,
 	RUNS = 50
@@ -23,7 +26,7 @@ enum {
 
 struct way {
 	const char *name, *irqchip, *policy;
-	double latency_us[RUNS], cpu_us[RUNS], share[RUNS];
+	double latency_us[RUNS], wake_us[RUNS], cpu_us[RUNS], exits[RUNS], share[RUNS];
 };
 
 static double now_us(void)
@@ -69,6 +72,28 @@ static size_t run(char *const argv[], char *out, size_t size, struct rusage *usa
 	return used;
 }
 
+/* The sum of all members of that name in lull's JSON. */
+static double sum(const char *json, const char *member)
+{
+	double total = 0;
+	for (const char *at = json; (at = strstr(at, member)); at += strlen(member))
+		total += atof(at + strlen(member));
+	return total;
+}
+
+static void read_stats(struct way *w, int r, double events)
+{
+	static char json[1 << 16];
+	FILE *f = fopen(STATS, "r");
+	if (!f)
+		exit(1);
+	json[fread(json, 1, sizeof(json) - 1, f)] = 0;
+	fclose(f);
+	double wakes = sum(json, "\"wakes\":");
+	w->wake_us[r] = wakes > 0 ? sum(json, "\"latency_ns\":") / wakes / 1e3 : 0;
+	w->exits[r] = sum(json, "\"exits\":") / events;
+}
+
 static void one(struct way *w, int r, double events, char **args)
 {
 	char out[4096];
@@ -83,6 +108,7 @@ static void one(struct way *w, int r, double events, char **args)
 	                "--cmdline",      args[1],
 	                "--cpus",         args[2],
 	                "--cpu-affinity", args[3],
+	                "--stats",        STATS,
 	                args[0],          NULL};
 	double start = now_us();
 	run(argv, out, sizeof(out), &u, &status);
@@ -97,6 +123,7 @@ static void one(struct way *w, int r, double events, char **args)
 	w->latency_us[r] = latency ? atof(latency + 8) / 1e3 : 0;
 	w->cpu_us[r] = cpu / events;
 	w->share[r] = cpu / wall * 100;
+	read_stats(w, r, events);
 }
 
 int main(int argc, char **argv)
@@ -116,11 +143,17 @@ int main(int argc, char **argv)
 	for (int r = 0; r < repetitions; r++)
 		for (int i = 0; i < count; i++)
 			one(&ways[i], r, events, argv + 3);
-	printf("%-22s %14s %14s %10s\n", "", "latency us", "CPU us/event", "CPU %");
+	printf("%-20s %12s %12s %14s %12s %8s\n", "", "latency us", "wake us", "CPU us/event", "exits/event", "CPU %");
 	for (int i = 0; i < count; i++) {
 		struct way *w = &ways[i];
-		printf("%-22s %14.1f %14.1f %10.1f\n", w->name, median(w->latency_us, repetitions),
-		       median(w->cpu_us, repetitions), median(w->share, repetitions));
+		double wake = median(w->wake_us, repetitions);
+		printf("%-20s %12.1f ", w->name, median(w->latency_us, repetitions));
+		if (wake > 0)
+			printf("%12.1f ", wake);
+		else
+			printf("%12s ", "-");
+		printf("%14.1f %12.2f %8.1f\n", median(w->cpu_us, repetitions), median(w->exits, repetitions),
+		       median(w->share, repetitions));
 	}
 	return 0;
 }
