@@ -179,7 +179,8 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	                                               : 0,
 		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
 	};
-	h->hint.io = poll_hooks_in_flight(h->hooks) > 0;
+	h->in_flight = poll_hooks_in_flight(h->hooks);
+	h->hint.io = h->in_flight > 0;
 	h->hint.may_poll = may_poll(h, h->hint.now_ns);
 	h->sample.may_poll = h->hint.may_poll;
 	h->spec.policy->plan(h->state, &h->hint, &h->plan);
@@ -346,6 +347,19 @@ static void count_end(struct halt *h, enum wake_cause cause, uint64_t latency_ns
 	}
 }
 
+/* Asleep, a completion takes the way through the I/O thread, and its stamp is put there: the policy would see a disk
+ * that is as slow as that way, sleep, and never learn better. So it is told what polls have shown, when they looked. */
+static uint64_t completion_ns(struct halt *h, enum wake_cause cause, uint64_t event_ns)
+{
+	if (!h->in_flight || cause != WAKE_DEVICE)
+		return event_ns;
+	if (h->inline_io || h->sample.poll_ns)
+		h->io_ns = h->io_ns ? h->io_ns - h->io_ns / 8 + event_ns / 8 : event_ns;
+	else if (h->io_ns && poll_hooks_in_flight(h->hooks) < h->in_flight)
+		return policy_min(event_ns, h->io_ns);
+	return event_ns;
+}
+
 void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 {
 	if (!h->halted)
@@ -359,6 +373,7 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	s->event_ns = to_ns(h, known && event_tsc > h->start_tsc ? event_tsc - h->start_tsc
 	                       : known                           ? 0
 	                                                         : now - h->start_tsc);
+	s->event_ns = completion_ns(h, cause, s->event_ns);
 	s->halt_ns = to_ns(h, (h->polled_now ? h->last_turn_tsc : now) - h->start_tsc);
 	s->latency_ns = latency_ns;
 	if (known && !h->polled_now && h->slept_ns)

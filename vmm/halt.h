@@ -104,7 +104,9 @@ struct halt {
 	bool polled_now; /* the last wait ended while polling */
 	enum halt_phase phase;
 	uint64_t start_tsc, last_turn_tsc;
-	uint64_t slept_ns; /* in this halt */
+	uint64_t slept_ns;  /* in this halt */
+	unsigned in_flight; /* requests when it began */
+	uint64_t io_ns;     /* from the start of a halt to a completion, when polls looked; 0: none has */
 	struct policy_hint hint;
 	struct policy_plan plan;
 	struct policy_sample sample;

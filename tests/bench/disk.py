@@ -26,7 +26,7 @@ def lull_command(irqchip, policy, disk):
 def qemu_command(cache):
     def command(words):
         return ["qemu-system-x86_64", "-M", "microvm,accel=kvm,pic=off,pit=off,rtc=off,ioapic2=off,auto-kernel-cmdline=off",
-                "-cpu", "qemu64,-pni,+x2apic,+kvmclock", "-m", "64M", "-nodefaults", "-display", "none", "-no-reboot",
+                "-cpu", "qemu64,-pni,+x2apic,+kvmclock,+kvm-pv-eoi", "-m", "64M", "-nodefaults", "-display", "none", "-no-reboot",
                 "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
                 "-global", "virtio-mmio.force-legacy=false", "-object", "iothread,id=io",
                 "-drive", "id=d,file=%s,format=raw,if=none,readonly=on,aio=io_uring,cache=%s" % (image, cache),

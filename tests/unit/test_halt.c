@@ -481,6 +481,43 @@ static void a_completion_between_the_last_look_and_the_leave_is_not_slept_over(v
 	assert_int_equal(sleeps, 0);
 }
 
+/* A halt with a request in flight, slept through; the I/O thread has completed the request, or woke for another reason. */
+static uint64_t event_of_a_slept_halt(uint64_t event_after, bool completed)
+{
+	uint64_t event = fake_now + event_after;
+	uint32_t t = ticket();
+	post_at[0] = event;
+	io_done_at = fake_now + 1000000;
+	halt_wait(&h, t, WAKE_NEVER);
+	if (completed)
+		io_done_at = 0;
+	halt_end(&h, WAKE_DEVICE, event);
+	io_done_at = 0;
+	return last_sample()->event_ns;
+}
+
+static void a_completion_slept_through_counts_when_a_poll_would_have_seen_it(void **state)
+{
+	(void)state;
+	assert_in_range(event_of_a_slept_halt(40000, true), 39000, 40000); /* no poll has shown anything yet */
+	script.poll_ns = 10000;
+	uint32_t t = ticket();
+	io_done_at = fake_now + 4000;
+	uint64_t done = io_done_at;
+	halt_wait(&h, t, WAKE_NEVER);
+	halt_end(&h, WAKE_DEVICE, done);
+	script.poll_ns = 0;
+	assert_in_range(event_of_a_slept_halt(40000, true), 3900, 4000);
+	assert_in_range(event_of_a_slept_halt(2000, true), 1900, 2000);
+	assert_in_range(event_of_a_slept_halt(40000, false), 39000, 40000);
+	/* A poll that saw nothing is believed, too: the disk has become slower. */
+	script.poll_ns = 10000;
+	assert_in_range(event_of_a_slept_halt(800000, true), 799000, 800000);
+	script.poll_ns = 0;
+	assert_in_range(event_of_a_slept_halt(90000, true), 80000, 89999);
+	assert_in_range(event_of_a_slept_halt(200000, true), 103000, 104000);
+}
+
 static void without_io_in_flight_devices_are_left_alone(void **state)
 {
 	(void)state;
@@ -698,6 +735,7 @@ int main(void)
 		TEST(a_request_in_the_halt_teaches_nothing),
 		TEST(an_end_without_a_halt_is_nothing),
 		TEST(a_polling_vcpu_completes_its_own_io),
+		TEST(a_completion_slept_through_counts_when_a_poll_would_have_seen_it),
 		TEST(a_completion_between_the_last_look_and_the_leave_is_not_slept_over),
 		TEST(without_io_in_flight_devices_are_left_alone),
 		TEST(completions_for_others_do_not_make_a_timer_late),
