@@ -15,7 +15,7 @@
  * once.
  *
  * Any number of vCPUs may be between enter and leave; the last one to leave gives the permission back. None of these
- * calls blocks for long: poll() does not wait for a lock that another completer holds, leave() waits for one that is
+ * calls blocks for long, and poll() may be called without the other two: it does not wait for a lock that another completer holds, leave() waits for one that is
  * held for the time of a submission.
  */
 #ifndef LULL_POLL_HOOK_H
