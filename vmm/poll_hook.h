@@ -15,8 +15,8 @@
  * once.
  *
  * Any number of vCPUs may be between enter and leave; the last one to leave gives the permission back. None of these
- * calls blocks for long, and poll() may be called without the other two: it does not wait for a lock that another completer holds, leave() waits for one that is
- * held for the time of a submission.
+ * calls blocks for long: poll(), which may also be called without the other two, does not wait for a lock that another
+ * completer holds; leave() waits for one that is held for the time of a submission.
  */
 #ifndef LULL_POLL_HOOK_H
 #define LULL_POLL_HOOK_H
