@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* blk_bench.c - random reads of 4 KiB, one at a time, the CPU halted until each is there: how long from the
- * notification until after the handler, in ns. requests= how many. ack=1: the handler asks for the reason and
- * acknowledges it, as drivers do that know nothing of edges. */
+/* blk_bench.c - reads of 4 KiB, one at a time, the CPU halted until each is there: how long from the notification until
+ * after the handler, in ns. requests= how many, bytes= how large, order=sequential instead of random, write=1.
+ * ack=1: the handler asks for the reason and acknowledges it, as drivers do that know nothing of edges. */
 #include "bench.h"
 #include "virtio.h"
 
 enum {
-	RANDOM = 4096,
+	PLACES = 4096,
 };
 
 static struct blk b;
@@ -49,16 +49,25 @@ static void kick_and_wait(uint32_t count, uint64_t ack_base)
 	                 : "memory", "cc");
 }
 
-static uint64_t choose(uint64_t blocks)
+static uint64_t each; /* sectors of a request */
+
+static uint64_t choose(uint64_t places)
 {
 	uint64_t x = 88172645463325252ull;
 
-	for (unsigned i = 0; i < RANDOM; i++) {
+	for (unsigned i = 0; i < PLACES; i++) {
 		x ^= x << 13;
 		x ^= x >> 7;
 		x ^= x << 17;
-		sectors[i] = x % blocks * 8;
+		sectors[i] = x % places * each;
 	}
+	return 0;
+}
+
+static uint64_t in_order(uint64_t places)
+{
+	for (unsigned i = 0; i < PLACES; i++)
+		sectors[i] = i % places * each;
 	return 0;
 }
 
@@ -80,19 +89,21 @@ static uint64_t sort(uint64_t n)
 
 int main(void)
 {
-	uint32_t n = (uint32_t)param_u64("requests", 1000), i;
+	uint32_t n = (uint32_t)param_u64("requests", 1000), bytes = (uint32_t)param_u64("bytes", 4096), i;
+	uint32_t type = param_u64("write", 0) ? BLK_OUT : BLK_IN;
 	uint64_t start, whole, ack_base;
 	void *data;
 
 	apic_setup_as(true);
 	tsc_khz();
-	blk_start(&b, 0, 0);
+	blk_start(&b, 0, VIRTIO_BLK_F_FLUSH); /* or each write would have to last */
 	ack_base = param_u64("ack", 0) ? b.v.base : 0;
-	data = virtio_alloc(4096, 4096);
-	sectors = virtio_alloc(RANDOM * sizeof(*sectors), 8);
+	each = bytes / 512;
+	data = virtio_alloc(bytes, 4096);
+	sectors = virtio_alloc(PLACES * sizeof(*sectors), 8);
 	times = virtio_alloc(n * sizeof(*times), 8);
-	ring3(choose, blk_sectors(&b) / 8);
-	check_eq(blk_request(&b, BLK_IN, 0, data, 4096), BLK_OK);
+	ring3(param_is("order", "sequential") ? in_order : choose, blk_sectors(&b) / each);
+	check_eq(blk_request(&b, type, 0, data, bytes), BLK_OK);
 	virtio_write(&b.v, VIRTIO_INTERRUPT_ACK, virtio_read(&b.v, VIRTIO_INTERRUPT_STATUS));
 	irq_direct(VIRTIO_VECTOR + b.v.slot, on_done);
 	bench_pv_eoi(&pv_eoi);
@@ -102,7 +113,7 @@ int main(void)
 		b.q.avail->ring[i] = head;
 	whole = rdtsc();
 	for (i = 0; i < n; i++) {
-		b.header->sector = sectors[i % RANDOM];
+		b.header->sector = sectors[i % PLACES];
 		start = rdtsc();
 		b.q.avail->idx++;
 		kick_and_wait(i + 1, ack_base);
@@ -112,8 +123,9 @@ int main(void)
 	bench_pv_eoi_off();
 	check_eq(*b.status, BLK_OK);
 	ring3(sort, n);
-	serial_print("%u reads: median %lu ns, p90 %lu ns, p99 %lu ns, least %lu ns, %lu a second\n", n,
+	serial_print("%u requests: median %lu ns, p90 %lu ns, p99 %lu ns, least %lu ns, %lu a second, %lu MB/s\n", n,
 	             tsc_to_ns(times[n / 2]), tsc_to_ns(times[n * 9 / 10]), tsc_to_ns(times[n * 99 / 100]),
-	             tsc_to_ns(times[0]), (uint64_t)n * 1000000000 / tsc_to_ns(whole));
+	             tsc_to_ns(times[0]), (uint64_t)n * 1000000000 / tsc_to_ns(whole),
+	             (uint64_t)n * bytes * 1000 / tsc_to_ns(whole));
 	return 0;
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Random 4 KiB reads, one at a time, by a tiny guest that halts until each is there: lull's ways of waiting, KVM's, and QEMU microvm.
+Then sequential reads and writes of 128 KiB.
 
 All in one run, in turn, medians of ROUNDS (7) rounds of REQUESTS (300) each; real-time priority where that is allowed, since a busy
 host measures nothing. IMAGE=FILE or a new file of 64 MiB beside this repository's build. CPU is that of all threads of the monitor."""
@@ -20,7 +21,7 @@ image = os.environ.get("IMAGE", os.path.join(top, "build/bench-disk.img"))
 
 def lull_command(irqchip, policy, disk):
     return lambda words: [lull, "run", "--debug-exit", "raw", "--serial", "stdio", "--irqchip", irqchip, "--halt-poll", policy,
-                          "--disk", "path=%s,ro,%s" % (image, disk), "--cmdline", words, os.path.join(guests, "blk_bench.elf")]
+                          "--disk", "path=%s,%s" % (image, disk), "--cmdline", words, os.path.join(guests, "blk_bench.elf")]
 
 
 def qemu_command(cache):
@@ -29,7 +30,7 @@ def qemu_command(cache):
                 "-cpu", "qemu64,-pni,+x2apic,+kvmclock,+kvm-pv-eoi", "-m", "64M", "-nodefaults", "-display", "none", "-no-reboot",
                 "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
                 "-global", "virtio-mmio.force-legacy=false", "-object", "iothread,id=io",
-                "-drive", "id=d,file=%s,format=raw,if=none,readonly=on,aio=io_uring,cache=%s" % (image, cache),
+                "-drive", "id=d,file=%s,format=raw,if=none,aio=io_uring,cache=%s" % (image, cache),
                 "-device", "virtio-blk-device,drive=d,iothread=io,bus=virtio-mmio-bus.0",
                 "-kernel", os.path.join(guests, "blk_bench.mb"),
                 "-append", words + " virtio-base=0xfeb00000 virtio-step=0x200"]
@@ -37,6 +38,7 @@ def qemu_command(cache):
 
 
 def contenders():
+    """Where, who, and the command line for the words that the guest gets."""
     for where, disk, cache in (("O_DIRECT", "direct,", "none"), ("page cache", "", "writeback")):
         yield where, "user, sleeps", lull_command("user", "none", disk + "engine=io_uring")
         yield where, "user, polls 400 us", lull_command("user", "fixed:400000", disk + "engine=io_uring")
@@ -53,13 +55,13 @@ def cpu_seconds():
     return used.ru_utime + used.ru_stime
 
 
-def run(command, count):
-    """The guest's figures in ns, and the CPU time in s."""
+def run(command, words):
+    """The guest's figures (four times in ns, then MB/s), and the CPU time in s."""
     front = ["chrt", "-f", "10"] if os.geteuid() == 0 else []
     before = cpu_seconds()
-    done = subprocess.run(front + ["timeout", "30"] + command("apic=x2apic ack=1 requests=%d" % count), stdin=subprocess.DEVNULL,
+    done = subprocess.run(front + ["timeout", "30"] + command("apic=x2apic ack=1 " + words), stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, check=False)
-    found = re.search(r"median (\d+) ns, p90 (\d+) ns, p99 (\d+) ns, least (\d+) ns", done.stdout)
+    found = re.search(r"median (\d+) ns, p90 (\d+) ns, p99 (\d+) ns, least (\d+) ns, \d+ a second, (\d+) MB", done.stdout)
     if not found:
         sys.exit("no figures: %s\n%s%s" % (" ".join(done.args), done.stdout, done.stderr))
     return [int(ns) for ns in found.groups()], cpu_seconds() - before
@@ -72,17 +74,34 @@ def main():
                 out.write(os.urandom(1 << 20))
             os.fsync(out.fileno())
     subprocess.run(["make", "-s", "-C", top, "build/lull", "build/guests/blk_bench.elf", "build/guests/blk_bench.mb"], check=True)
+    latency()
+    throughput()
+
+
+def latency():
     table = [(where, name, command, [], []) for where, name, command in contenders()]
     for _ in range(rounds):
         for _, _, command, times, cpu in table:
-            few = run(command, 10)[1]
-            ns, many = run(command, requests)
-            times.append(ns)
+            few = run(command, "requests=10")[1]
+            figures, many = run(command, "requests=%d" % requests)
+            times.append(figures)
             cpu.append((many - few) / (requests - 10))
     print("| file | who | median us | p90 | p99 | least | CPU us per read |\n|---|---|---|---|---|---|---|")
     for where, name, _, times, cpu in table:
         ns = [statistics.median(t[i] for t in times) / 1000 for i in range(4)]
         print("| %s | %s | %.0f | %.0f | %.0f | %.0f | %.0f |" % (where, name, *ns, statistics.median(cpu) * 1e6))
+
+
+def throughput():
+    table = [(where, name, command, [], []) for where, name, command in contenders()]
+    for _ in range(rounds):
+        for _, _, command, reads, writes in table:
+            for write, speeds in ((0, reads), (1, writes)):
+                figures, _ = run(command, "requests=%d bytes=131072 order=sequential write=%d" % (requests, write))
+                speeds.append(figures[4])
+    print("\n| file | who | reads, MB/s | writes, MB/s |\n|---|---|---|---|")
+    for where, name, _, reads, writes in table:
+        print("| %s | %s | %.0f | %.0f |" % (where, name, statistics.median(reads), statistics.median(writes)))
 
 
 main()
