@@ -142,6 +142,15 @@ bool disk_ring_peek(const struct disk_ring *r)
 	               __atomic_load_n(r->ring.cq.khead, __ATOMIC_RELAXED);
 }
 
+bool disk_ring_watch(const struct disk_ring *r, struct wake_watch *watch)
+{
+	if (!atomic_load_explicit(&r->usable, memory_order_acquire))
+		return false;
+	/* What was taken: a completion that was not is a changed word. */
+	*watch = (struct wake_watch){r->ring.cq.ktail, __atomic_load_n(r->ring.cq.khead, __ATOMIC_RELAXED)};
+	return true;
+}
+
 void disk_ring_quiet(struct disk_ring *r)
 {
 	if (atomic_fetch_add(&r->pollers, 1) == 0 && atomic_load(&r->usable) && r->can_quiet)

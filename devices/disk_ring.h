@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * disk_ring.h - one io_uring for one queue of a disk. Any thread submits and reaps under the queue's lock; only
- * disk_ring_peek(), disk_ring_quiet() and disk_ring_loud() need none.
+ * disk_ring_peek(), _watch(), _quiet() and _loud() need none.
  *
  * A completion writes an eventfd that the event loop waits for, unless some vCPU polls: then the kernel is told not to
  * (IORING_CQ_EVENTFD_DISABLED). The permission is a count of pollers and a flag:
@@ -26,6 +26,7 @@
 #define LULL_DISK_RING_H
 
 #include "disk_file.h"
+#include "wake.h"
 
 #include <liburing.h>
 #include <stdatomic.h>
@@ -55,6 +56,8 @@ void disk_ring_wait(struct disk_ring *r);
 
 /* Without lock: might there be a result? A few loads. */
 bool disk_ring_peek(const struct disk_ring *r);
+/* What changes when a result comes; false: nothing, there is no ring yet. */
+bool disk_ring_watch(const struct disk_ring *r, struct wake_watch *watch);
 void disk_ring_quiet(struct disk_ring *r);
 /* in_flight: whether there may be requests without a result. The caller then looks for completions, step (3). */
 void disk_ring_loud(struct disk_ring *r, bool in_flight);

@@ -266,9 +266,20 @@ static unsigned hook_in_flight(void *ctx)
 	return sum;
 }
 
+static unsigned hook_watch(void *ctx, struct wake_watch *watch, unsigned room)
+{
+	struct virtio_blk *blk = ctx;
+	unsigned used = 0;
+
+	for (unsigned n = 0; n < blk->dev.queue_count && used < room; n++)
+		if (is_in_flight(&blk->queues[n]) && disk_ring_watch(&blk->queues[n].ring, &watch[used]))
+			used++;
+	return used;
+}
+
 struct poll_hook virtio_blk_poll_hook(struct virtio_dev *dev)
 {
-	return (struct poll_hook){hook_enter, hook_poll, hook_leave, hook_in_flight, blk_of(dev)};
+	return (struct poll_hook){hook_enter, hook_poll, hook_leave, hook_in_flight, hook_watch, blk_of(dev)};
 }
 
 /* ------------------------------------------------------------------------------------------- device */

@@ -272,10 +272,14 @@ static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 	bool measure = stat_get(&h->stats.halts) % SWITCH_EVERY == 0;
 	uint64_t cpu = measure ? clock_of(CLOCK_THREAD_CPUTIME_ID) : 0;
 	h->polled_now = false;
-	int ret = wake_block(h->wake, ticket, deadline_ns);
+	struct wake_watch watch[WAKE_WATCH_MAX];
+	unsigned watches = poll_hooks_watch(h->hooks, watch, WAKE_WATCH_MAX);
+	int ret = wake_block_watching(h->wake, ticket, deadline_ns, watch, watches);
 	if (measure)
 		h->sample.switch_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	h->slept_ns += clock_ns() - start_ns;
+	if (watches && poll_hooks_poll(h->hooks))
+		h->inline_io = true;
 	if (ret == 0)
 		stat_add(&h->stats.wakeup, 1);
 	return ret == -ETIMEDOUT;
@@ -347,15 +351,15 @@ static void count_end(struct halt *h, enum wake_cause cause, uint64_t latency_ns
 	}
 }
 
-/* Asleep, a completion takes the way through the I/O thread, and its stamp is put there: the policy would see a disk
- * that is as slow as that way, sleep, and never learn better. So it is told what polls have shown, when they looked. */
+/* The stamp of a completion that was slept through was put when somebody was awake again: the policy would see a disk
+ * that is as slow as that, sleep, and never learn better. So it is told what polls have shown, when they looked. */
 static uint64_t completion_ns(struct halt *h, enum wake_cause cause, uint64_t event_ns)
 {
 	if (!h->in_flight || cause != WAKE_DEVICE)
 		return event_ns;
-	if (h->inline_io || h->sample.poll_ns)
+	if (h->sample.poll_ns)
 		h->io_ns = h->io_ns ? h->io_ns - h->io_ns / 8 + event_ns / 8 : event_ns;
-	else if (h->io_ns && poll_hooks_in_flight(h->hooks) < h->in_flight)
+	else if (h->io_ns && (h->inline_io || poll_hooks_in_flight(h->hooks) < h->in_flight))
 		return policy_min(event_ns, h->io_ns);
 	return event_ns;
 }
@@ -376,7 +380,8 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	s->event_ns = completion_ns(h, cause, s->event_ns);
 	s->halt_ns = to_ns(h, (h->polled_now ? h->last_turn_tsc : now) - h->start_tsc);
 	s->latency_ns = latency_ns;
-	if (known && !h->polled_now && h->slept_ns)
+	/* A completion that the sleeper took itself was stamped when it was awake. */
+	if (known && !h->polled_now && h->slept_ns && !h->inline_io)
 		s->wake_ns[h->phase == HALT_SLEEP_ON] = latency_ns;
 	count_end(h, cause, latency_ns);
 	h->sample_pending = true;

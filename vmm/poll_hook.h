@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * poll_hook.h - how a vCPU that polls in a halt completes the I/O of devices itself, instead of waking the I/O thread
- * for it.
+ * for it; and how one that sleeps does so with its own requests, which the kernel wakes it for.
  *
  *     poll_hooks_enter(hooks);           // the I/O thread is not woken from here on
  *     while (polling)
@@ -21,6 +21,8 @@
 #ifndef LULL_POLL_HOOK_H
 #define LULL_POLL_HOOK_H
 
+#include "wake.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -29,6 +31,9 @@ struct poll_hook {
 	bool (*poll)(void *ctx);          /* a few loads when there is nothing; true: completed something */
 	bool (*leave)(void *ctx);         /* true: completed something */
 	unsigned (*in_flight)(void *ctx); /* requests that the host has not answered yet; a snapshot */
+	/* Words that change when a request of this thread is answered, as for wake_block_watching(), with the values
+	 * from before poll() looked last; how many, at most room. */
+	unsigned (*watch)(void *ctx, struct wake_watch *watch, unsigned room);
 	void *ctx;
 };
 
@@ -69,6 +74,14 @@ static inline bool poll_hooks_leave(const struct poll_hooks *h)
 	for (unsigned i = 0; i < h->count; i++)
 		done |= h->hooks[i].leave(h->hooks[i].ctx);
 	return done;
+}
+
+static inline unsigned poll_hooks_watch(const struct poll_hooks *h, struct wake_watch *watch, unsigned room)
+{
+	unsigned n = 0;
+	for (unsigned i = 0; i < h->count; i++)
+		n += h->hooks[i].watch(h->hooks[i].ctx, watch + n, room - n);
+	return n;
 }
 
 static inline unsigned poll_hooks_in_flight(const struct poll_hooks *h)

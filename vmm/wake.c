@@ -37,20 +37,38 @@ uint32_t wake_ticket(struct wake *w)
 	return word & ~(uint32_t)WAKE_STATE_MASK;
 }
 
-/* 0 or -errno. A wake of 0 may be one meant for an earlier sleep: the caller looks at the word. */
-static int futex_wait(struct wake *w, uint32_t value, uint64_t deadline_ns)
+#ifndef SYS_futex_waitv
+#define SYS_futex_waitv 449 /* musl 1.2.3 does not know it */
+#endif
+
+/* The sleep of wake_block(): 0 or -errno. A wake of 0 may be one meant for an earlier sleep: the caller looks at the
+ * word. -EAGAIN: one of the words has another value. */
+static int futex_wait(struct wake *w, uint32_t value, uint64_t deadline_ns, const struct wake_watch *watch,
+                      unsigned count)
 {
-	struct timespec deadline = {
+	const struct timespec deadline = {
 		.tv_sec = (time_t)(deadline_ns / NS_PER_S),
 		.tv_nsec = (long)(deadline_ns % NS_PER_S),
 	};
-	long ret = syscall(SYS_futex, &w->word, FUTEX_WAIT_BITSET_PRIVATE, value,
-	                   deadline_ns == WAKE_NEVER ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+	const struct timespec *until = deadline_ns == WAKE_NEVER ? NULL : &deadline;
+	long ret = -1;
 
+	if (count) {
+		struct futex_waitv words[1 + WAKE_WATCH_MAX] = {{.uaddr = (uintptr_t)&w->word, .val = value}};
+		for (unsigned i = 0; i < count; i++)
+			words[1 + i] = (struct futex_waitv){.uaddr = (uintptr_t)watch[i].word, .val = watch[i].value};
+		for (unsigned i = 0; i <= count; i++)
+			words[i].flags = FUTEX_32 | FUTEX_PRIVATE_FLAG;
+		ret = syscall(SYS_futex_waitv, words, 1 + count, 0, until, CLOCK_MONOTONIC);
+	}
+	if (!count || (ret < 0 && errno == ENOSYS))
+		ret = syscall(SYS_futex, &w->word, FUTEX_WAIT_BITSET_PRIVATE, value, until, NULL,
+		              FUTEX_BITSET_MATCH_ANY);
 	return ret < 0 ? -errno : 0;
 }
 
-int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
+int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, const struct wake_watch *watch,
+                        unsigned count)
 {
 	uint32_t asleep = ticket | WAKE_ASLEEP, word = ticket;
 	int ret = 0;
@@ -58,13 +76,20 @@ int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
 	if (!atomic_compare_exchange_strong(&w->word, &word, asleep))
 		return 0;
 	while (ret != -ETIMEDOUT && ret != -EINTR) {
-		ret = futex_wait(w, asleep, deadline_ns);
+		ret = futex_wait(w, asleep, deadline_ns, watch, count < WAKE_WATCH_MAX ? count : WAKE_WATCH_MAX);
 		if (atomic_load_explicit(&w->word, memory_order_acquire) != asleep)
 			return 0;
+		if (ret == -EAGAIN && count) /* not because of our word */
+			ret = -EINTR;
 	}
 	/* No post so far. One that comes before this swap has seen "asleep" and paid for a needless futex wake. */
 	word = asleep;
 	return atomic_compare_exchange_strong(&w->word, &word, ticket) ? ret : 0;
+}
+
+int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
+{
+	return wake_block_watching(w, ticket, deadline_ns, NULL, 0);
 }
 
 bool wake_enter(struct wake *w, uint32_t ticket)

@@ -67,6 +67,20 @@ static inline bool wake_posted(struct wake *w, uint32_t ticket)
  * 0: posted (maybe without sleeping), -ETIMEDOUT, or -EINTR after a signal. */
 int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns);
 
+/* A word that the kernel writes while this thread sleeps, in work that it does on this thread: the tail of a completion
+ * queue. It wakes nobody, but the thread wakes for that work, and goes back to sleep only if the word is unchanged. */
+struct wake_watch {
+	const uint32_t *word;
+	uint32_t value; /* when the caller looked */
+};
+
+#define WAKE_WATCH_MAX 8
+
+/* Like wake_block(); -EINTR also when a watched word changed. Where the host has no futex_waitv() (Linux before 5.16)
+ * that is not noticed. */
+int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, const struct wake_watch *watch,
+                        unsigned count);
+
 /* Owner. (3): false when a post came since the ticket, else posters kick from now on. */
 bool wake_enter(struct wake *w, uint32_t ticket);
 

@@ -92,8 +92,13 @@ int cpu_wait_parse(enum cpu_wait *kind, const char *w, struct lull_error *err)
 	return 0;
 }
 
-int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
+/* When the request of this thread completes, its sleep ends; 0: it is somebody else's. */
+static uint64_t own_io_done_at;
+
+int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, const struct wake_watch *watch,
+                        unsigned count)
 {
+	(void)watch;
 	slept_until = deadline_ns;
 	run_posts(fake_now);
 	if (wake_posted(w, ticket))
@@ -107,7 +112,13 @@ int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns)
 	for (unsigned i = 0; i < 4; i++)
 		if (post_at[i] && post_at[i] < first)
 			first = post_at[i];
-	assert_true(first != WAKE_NEVER || deadline_ns != WAKE_NEVER); /* or it would sleep for ever */
+	assert_true(first != WAKE_NEVER || deadline_ns != WAKE_NEVER ||
+	            own_io_done_at); /* or it would sleep for ever */
+	if (count && own_io_done_at && own_io_done_at < first && own_io_done_at < deadline_ns) {
+		fake_now = own_io_done_at + LATENCY_NS;
+		own_io_done_at = 0;
+		return -EINTR;
+	}
 	if (first <= deadline_ns) {
 		fake_now = first;
 		run_posts(fake_now);
@@ -189,9 +200,22 @@ static unsigned hook_in_flight(void *ctx)
 	return io_done_at != 0;
 }
 
+static unsigned hook_watch(void *ctx, struct wake_watch *watch, unsigned room)
+{
+	static const uint32_t tail;
+	(void)ctx;
+	assert_true(room > 0);
+	*watch = (struct wake_watch){&tail, 0};
+	return io_done_at != 0;
+}
+
 static const struct poll_hooks hooks = {
 	.count = 1,
-	.hooks = {{.enter = hook_enter, .poll = hook_poll, .leave = hook_leave, .in_flight = hook_in_flight}},
+	.hooks = {{.enter = hook_enter,
+                   .poll = hook_poll,
+                   .leave = hook_leave,
+                   .in_flight = hook_in_flight,
+                   .watch = hook_watch}},
 };
 
 static struct halt_shared shared;
@@ -204,7 +228,7 @@ static int setup_with(const struct halt_config *config)
 	gap_at = gap_ns = 0;
 	turn_ns = TURN_NS;
 	sleeps = sample_count = 0;
-	io_done_at = entered = left = io_polls = 0;
+	io_done_at = own_io_done_at = entered = left = io_polls = 0;
 	io_of_others = false;
 	signal_next = false;
 	atomic_store(&word.word, 8);
@@ -481,7 +505,8 @@ static void a_completion_between_the_last_look_and_the_leave_is_not_slept_over(v
 	assert_int_equal(sleeps, 0);
 }
 
-/* A halt with a request in flight, slept through; the I/O thread has completed the request, or woke for another reason. */
+/* A halt with a request in flight, slept through; the I/O thread has completed the request, or woke for another reason.
+ */
 static uint64_t event_of_a_slept_halt(uint64_t event_after, bool completed)
 {
 	uint64_t event = fake_now + event_after;
@@ -516,6 +541,21 @@ static void a_completion_slept_through_counts_when_a_poll_would_have_seen_it(voi
 	script.poll_ns = 0;
 	assert_in_range(event_of_a_slept_halt(90000, true), 80000, 89999);
 	assert_in_range(event_of_a_slept_halt(200000, true), 103000, 104000);
+}
+
+static void a_sleeping_vcpu_completes_its_own_io(void **state)
+{
+	(void)state;
+	uint32_t t = ticket();
+	io_done_at = own_io_done_at = fake_now + 40000;
+	halt_wait(&h, t, WAKE_NEVER);
+	assert_true(ticket() != t);
+	halt_end(&h, WAKE_DEVICE, fake_now);
+	assert_int_equal(sleeps, 1);
+	assert_int_equal(entered, 0);
+	assert_int_equal(get(&h.stats.sources[WAKE_INLINE].slept), 1);
+	assert_true(last_sample()->wake_ns[0] == POLICY_NEVER); /* the stamp was put after the wake */
+	assert_true(last_sample()->wake_ns[1] == POLICY_NEVER);
 }
 
 static void without_io_in_flight_devices_are_left_alone(void **state)
@@ -735,6 +775,7 @@ int main(void)
 		TEST(a_request_in_the_halt_teaches_nothing),
 		TEST(an_end_without_a_halt_is_nothing),
 		TEST(a_polling_vcpu_completes_its_own_io),
+		TEST(a_sleeping_vcpu_completes_its_own_io),
 		TEST(a_completion_slept_through_counts_when_a_poll_would_have_seen_it),
 		TEST(a_completion_between_the_last_look_and_the_leave_is_not_slept_over),
 		TEST(without_io_in_flight_devices_are_left_alone),
