@@ -166,7 +166,7 @@ enum lull_wake_source {
 	LULL_WAKE_NMI,
 	LULL_WAKE_INIT,    /* INIT or SIPI */
 	LULL_WAKE_REQUEST, /* stop, pause, reset: not an event of the guest's */
-	LULL_WAKE_INLINE,  /* a disk request that the polling vCPU completed itself */
+	LULL_WAKE_INLINE,  /* a disk request that the halted vCPU completed itself */
 	LULL_WAKE_SOURCES
 };
 
@@ -242,7 +242,7 @@ struct lull_disk_stats {
 	uint64_t bytes;         /* of the disk */
 	uint64_t requests;      /* of the guest */
 	uint64_t errors;        /* requests that the host failed */
-	uint64_t inline_done;   /* requests that a vCPU completed while it polled in a halt */
+	uint64_t inline_done;   /* requests that a vCPU completed itself, in a halt */
 };
 
 /* -EINVAL: there is no such disk. */

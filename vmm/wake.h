@@ -31,7 +31,7 @@ enum wake_cause {
 	WAKE_NMI,
 	WAKE_INIT,    /* INIT or SIPI */
 	WAKE_REQUEST, /* stop, pause, inspect */
-	WAKE_INLINE,  /* of statistics only: a device's completion that the polling vCPU took itself */
+	WAKE_INLINE,  /* of statistics only: a device's completion that the halted vCPU took itself */
 	WAKE_CAUSES
 };
 
