@@ -15,12 +15,13 @@ import sys
 
 top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 lull, guests = os.path.join(top, "build/lull"), os.path.join(top, "build/guests")
+plain = os.path.join(top, "build/bench/plain")  # lull without completions by the vCPU that waits for them
 rounds, requests = int(os.environ.get("ROUNDS", 7)), int(os.environ.get("REQUESTS", 300))
 image = os.environ.get("IMAGE", os.path.join(top, "build/bench-disk.img"))
 
 
-def lull_command(irqchip, policy, disk):
-    return lambda words: [lull, "run", "--debug-exit", "raw", "--serial", "stdio", "--irqchip", irqchip, "--halt-poll", policy,
+def lull_command(irqchip, policy, disk, command=lull):
+    return lambda words: [command, "run", "--debug-exit", "raw", "--serial", "stdio", "--irqchip", irqchip, "--halt-poll", policy,
                           "--disk", "path=%s,%s" % (image, disk), "--cmdline", words, os.path.join(guests, "blk_bench.elf")]
 
 
@@ -40,6 +41,11 @@ def qemu_command(cache):
 def contenders():
     """Where, who, and the command line for the words that the guest gets."""
     for where, disk, cache in (("O_DIRECT", "direct,", "none"), ("page cache", "", "writeback")):
+        through = "%s, through the I/O thread"
+        yield where, through % "user, sleeps", lull_command("user", "none", disk + "engine=io_uring", plain + "/lull")
+        yield where, through % "user, cost", lull_command("user", "cost", disk + "engine=io_uring", plain + "/lull")
+        yield where, through % "kernel, sleeps", lull_command("kernel", "none", disk + "engine=io_uring", plain + "/lull")
+        yield where, through % "kernel, polls 200 us", lull_command("kernel", "fixed:200000", disk + "engine=io_uring", plain + "/lull")
         yield where, "user, sleeps", lull_command("user", "none", disk + "engine=io_uring")
         yield where, "user, polls 400 us", lull_command("user", "fixed:400000", disk + "engine=io_uring")
         yield where, "user, cost", lull_command("user", "cost", disk + "engine=io_uring")
@@ -73,6 +79,7 @@ def main():
             for _ in range(64):
                 out.write(os.urandom(1 << 20))
             os.fsync(out.fileno())
+    subprocess.run(["make", "-s", "-C", top, "B=" + plain, "CFLAGS=-DPOLL_HOOKS_MAX=0", plain + "/lull"], check=True)
     subprocess.run(["make", "-s", "-C", top, "build/lull", "build/guests/blk_bench.elf", "build/guests/blk_bench.mb"], check=True)
     latency()
     throughput()
