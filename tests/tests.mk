@@ -60,3 +60,8 @@ policy-targets-long: policy-targets
 bench-disk: all
 	$(Q)tests/bench/disk.py
 .PHONY: bench-disk
+
+# What the preempted flag is worth to a guest's locks under overcommit. RUNS=7 MS=1500.
+bench-locks: all
+	$(Q)tests/bench/locks.sh
+.PHONY: bench-locks
