@@ -55,6 +55,7 @@ enum lull_flag {
 	LULL_NO_TSC_DEADLINE = 1u << 6,  /* hide the TSC-deadline timer from the guest */
 	LULL_NO_PV_EOI = 1u << 7,        /* hide PV EOI from the guest */
 	LULL_NO_RNG = 1u << 8,           /* no virtio entropy device */
+	LULL_GUEST_MWAIT = 1u << 9, /* the guest may use MONITOR and MWAIT, without exits; -ENOTSUP where KVM cannot */
 };
 
 struct lull_config {

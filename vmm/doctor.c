@@ -53,13 +53,15 @@ static void look_at_caps(const struct doctor *d, const struct kvm *kvm)
 		{KVM_CAP_HALT_POLL, "per-VM halt poll", "KVM's own polling can be set for the whole host only"},
 		{KVM_CAP_BINARY_STATS_FD, "binary stats", "KVM's halt statistics are in debugfs only"},
 		{KVM_CAP_IOEVENTFD, "ioeventfd", "each notification of a device costs an exit to lull"},
-		{KVM_CAP_X86_DISABLE_EXITS, "exits off", "MWAIT cannot be given to guests"},
 	};
 	doctor_say(d, "ok", "kvm", "API version %d, up to %u vCPUs per VM", KVM_API_VERSION, kvm->max_vcpus);
 	for (size_t i = 0; i < ARRAY_SIZE(caps); i++) {
 		bool there = kvm_check(kvm, caps[i].cap) > 0;
 		doctor_say(d, there ? "ok" : "note", caps[i].name, "%s", there ? "supported by KVM" : caps[i].without);
 	}
+	bool mwait = kvm_check_mwait(kvm, NULL) == 0;
+	doctor_say(d, mwait ? "ok" : "note", "guest MWAIT", "%s",
+	           mwait ? "KVM can give it to guests: --guest-mwait" : "this KVM does not give it: no --guest-mwait");
 }
 
 static void look_at_halt_poll(const struct doctor *d)

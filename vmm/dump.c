@@ -28,15 +28,18 @@ static int dump_cpuid(const struct lull_config *config, void **data, size_t *byt
 		.x2apic = !(config->flags & LULL_NO_X2APIC),
 		.tsc_deadline = !(config->flags & LULL_NO_TSC_DEADLINE),
 		.pv_eoi = !(config->flags & LULL_NO_PV_EOI),
+		.mwait = config->flags & LULL_GUEST_MWAIT,
 	};
 	struct kvm kvm;
 	int ret = kvm_open(&kvm, err);
 	if (ret < 0)
 		return ret;
-	struct kvm_cpuid2 *cpuid = cpuid_make(&kvm, &opt, err);
+	if (opt.mwait)
+		ret = kvm_check_mwait(&kvm, err);
+	struct kvm_cpuid2 *cpuid = ret < 0 ? NULL : cpuid_make(&kvm, &opt, err);
 	kvm_close(&kvm);
 	if (!cpuid)
-		return -EIO;
+		return ret < 0 ? ret : -EIO;
 	ret = give_text(cpuid_text(cpuid), data, bytes, err);
 	free(cpuid);
 	return ret;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * guest_cpuid.c - edits KVM's supported CPUID. Topology: one package, one thread per core, APIC ID = vCPU index.
- * Sources: SDM vol. 2A CPUID (leaves 1, 4, 6, 0xa, 0xb, 0x1f); APM vol. 3, appendix E (8000_0001, 8000_0008, 8000_001D,
- * 8000_001E, 8000_0026); Documentation/virt/kvm/x86/cpuid.rst for 4000_0000 and 4000_0001.
+ * Sources: SDM vol. 2A CPUID (leaves 1, 4, 5, 6, 0xa, 0xb, 0x1f); APM vol. 3, appendix E (8000_0001, 8000_0008,
+ * 8000_001D, 8000_001E, 8000_0026); Documentation/virt/kvm/x86/cpuid.rst for 4000_0000 and 4000_0001.
  */
 #include "guest_cpuid.h"
 
@@ -10,6 +10,7 @@
 #include "kvm.h"
 #include "util.h"
 
+#include <cpuid.h>
 #include <errno.h>
 #include <linux/kvm.h>
 #include <linux/kvm_para.h>
@@ -18,6 +19,7 @@
 
 enum {
 	LEAF1_ECX_MONITOR = 1 << 3,
+	LEAF5_ECX = 3, /* that there are extensions; interrupts end an MWAIT though they are masked */
 	LEAF1_ECX_VMX = 1 << 5,
 	LEAF1_ECX_X2APIC = 1 << 21,
 	LEAF1_ECX_TSC_DEADLINE = 1 << 24,
@@ -116,6 +118,7 @@ static void edit_basic(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt
 		e->ebx = (e->ebx & 0x0000ffffu) | (count > 255 ? 255 : count) << 16;
 		e->ecx &= ~(uint32_t)(LEAF1_ECX_MONITOR | LEAF1_ECX_VMX | LEAF1_ECX_X2APIC | LEAF1_ECX_TSC_DEADLINE);
 		e->ecx |= LEAF1_ECX_HYPERVISOR;
+		e->ecx |= opt->mwait ? LEAF1_ECX_MONITOR : 0;
 		e->ecx |= opt->x2apic ? LEAF1_ECX_X2APIC : 0;
 		e->ecx |= opt->tsc_deadline ? LEAF1_ECX_TSC_DEADLINE : 0;
 		e->edx |= LEAF1_EDX_APIC;
@@ -133,6 +136,21 @@ static void edit_basic(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt
 		add_topology(cpuid, 0x1f, opt->vcpus);
 	else
 		drop(cpuid, 0x1f);
+}
+
+/* KVM says nothing of leaf 5, so that it is there must not depend on KVM either. */
+static void edit_mwait(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
+{
+	if (!opt->mwait)
+		return;
+	drop(cpuid, 5);
+	add(cpuid, (struct kvm_cpuid_entry2){
+			   .function = 5,
+			   .eax = opt->mwait_leaf[0],
+			   .ebx = opt->mwait_leaf[1],
+			   .ecx = opt->mwait_leaf[2] & LEAF5_ECX,
+			   .edx = opt->mwait_leaf[3],
+		   });
 }
 
 static void edit_extended(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
@@ -175,6 +193,7 @@ static void edit_pv(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
 void cpuid_edit(struct kvm_cpuid2 *cpuid, const struct cpuid_options *opt)
 {
 	edit_basic(cpuid, opt);
+	edit_mwait(cpuid, opt);
 	edit_caches(cpuid, opt->vcpus);
 	edit_extended(cpuid, opt);
 	edit_pv(cpuid, opt);
@@ -206,8 +225,12 @@ void cpuid_set_id(struct kvm_cpuid2 *cpuid, uint32_t apic_id)
 struct kvm_cpuid2 *cpuid_make(const struct kvm *kvm, const struct cpuid_options *opt, struct lull_error *err)
 {
 	struct kvm_cpuid2 *cpuid = kvm_supported_cpuid(kvm, CPUID_EXTRA, err);
+	struct cpuid_options all = *opt;
+	uint32_t *leaf = all.mwait_leaf;
+	if (all.mwait)
+		__get_cpuid(5, &leaf[0], &leaf[1], &leaf[2], &leaf[3]);
 	if (cpuid)
-		cpuid_edit(cpuid, opt);
+		cpuid_edit(cpuid, &all);
 	return cpuid;
 }
 

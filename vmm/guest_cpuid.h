@@ -16,6 +16,8 @@ struct cpuid_options {
 	bool kernel_irqchip; /* then every PV feature that KVM supports stays */
 	bool x2apic, tsc_deadline, pv_eoi;
 	bool no_steal_time, own_steal_time; /* neither: as KVM has it */
+	bool mwait;                         /* MONITOR and MWAIT */
+	uint32_t mwait_leaf[4];             /* with mwait: leaf 5; cpuid_make() takes the host's */
 };
 
 #define CPUID_EXTRA 16 /* entries that cpuid_make() may add */

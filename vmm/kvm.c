@@ -140,6 +140,16 @@ int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *e
 	return 0;
 }
 
+int kvm_check_mwait(const struct kvm *kvm, struct lull_error *err)
+{
+	if (kvm_check(kvm, KVM_CAP_X86_DISABLE_EXITS) & KVM_X86_DISABLE_EXITS_MWAIT)
+		return 0;
+	return error_set(err, -ENOTSUP,
+	                 "guest-mwait: this KVM cannot give MWAIT to guests (KVM_CAP_X86_DISABLE_EXITS is %d, without "
+	                 "bit 0); leave the option out",
+	                 kvm_check(kvm, KVM_CAP_X86_DISABLE_EXITS));
+}
+
 int kvm_stats_fd(int vcpu_fd)
 {
 	int fd = ioctl(vcpu_fd, KVM_GET_STATS_FD, NULL);

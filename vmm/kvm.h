@@ -35,6 +35,9 @@ int kvm_check(const struct kvm *kvm, int cap);
 /* KVM_ENABLE_CAP on the VM. */
 int kvm_enable(struct kvm *kvm, uint32_t cap, uint64_t arg, struct lull_error *err);
 
+/* 0 when KVM can let guests wait with MWAIT without an exit, else -ENOTSUP. */
+int kvm_check_mwait(const struct kvm *kvm, struct lull_error *err);
+
 /* The statistics file of a vCPU that has not run yet (a running one would make this wait), or -errno. */
 int kvm_stats_fd(int vcpu_fd);
 

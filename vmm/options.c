@@ -399,6 +399,8 @@ const struct option_spec option_specs[] = {
          .help = "hide the TSC-deadline timer from the guest"},
 	{"no-pv-eoi", 0, NULL, RUN | DUMP, set_flag, .flag = LULL_NO_PV_EOI,
          .help = "hide the paravirtual end of interrupt from the guest"},
+	{"guest-mwait", 0, NULL, RUN | DUMP, set_flag, .flag = LULL_GUEST_MWAIT,
+         .help = "let the guest wait with MWAIT, which keeps its host CPUs busy"},
 	{"dry-run", 0, NULL, RUN, set_true, .target = IN(dry_run),
          .help = "create everything, print the machine, run nothing"},
 	{"stats", 0, "table|FILE", RUN, set_text, .target = IN(stats), .accepts = "table or the path of a file",

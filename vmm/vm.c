@@ -352,8 +352,11 @@ static int check_config(struct lull_vm *vm, struct lull_error *err)
 		                 vm->kvm.max_vcpus);
 	vm->x2apic = !(vm->config.flags & LULL_NO_X2APIC);
 	vm->tsc_deadline = !(vm->config.flags & LULL_NO_TSC_DEADLINE);
+	int ret = vm->config.flags & LULL_GUEST_MWAIT ? kvm_check_mwait(&vm->kvm, err) : 0;
+	if (ret < 0)
+		return ret;
 	struct halt_config halt;
-	int ret = vm_halt_config(vm, vm->config.halt_poll, &halt, err);
+	ret = vm_halt_config(vm, vm->config.halt_poll, &halt, err);
 	if (ret < 0)
 		return ret;
 	halt_shared_set(&vm->halt, &halt);

@@ -141,6 +141,7 @@ static int make_vcpus(struct lull_vm *vm, struct lull_error *err)
 		.pv_eoi = !(vm->config.flags & LULL_NO_PV_EOI),
 		.no_steal_time = vm->steal_mode == STEAL_OFF,
 		.own_steal_time = vm->steal_mode == STEAL_VMM,
+		.mwait = vm->config.flags & LULL_GUEST_MWAIT,
 	};
 	struct kvm_cpuid2 *cpuid = cpuid_make(&vm->kvm, &opt, err);
 	if (!cpuid)
@@ -204,6 +205,8 @@ static int make_kvm(struct lull_vm *vm, struct lull_error *err)
 	if (vm->chip_ops == &irqchip_kernel && kvm_check(&vm->kvm, KVM_CAP_TSC_DEADLINE_TIMER) <= 0)
 		vm->tsc_deadline = false;
 	ret = open_trace(vm, err);
+	if (ret == 0 && vm->config.flags & LULL_GUEST_MWAIT) /* and nothing else: HLT is ours */
+		ret = kvm_enable(&vm->kvm, KVM_CAP_X86_DISABLE_EXITS, KVM_X86_DISABLE_EXITS_MWAIT, err);
 	if (ret < 0)
 		return ret;
 	ret = make_chip(vm, err);

@@ -424,6 +424,16 @@ real_tests() {
 	check "lull: --help" prints "^Exit codes" "$lull" --help
 	check "lull: --version" prints "^lull " "$lull" --version
 	check "lull: missing kernel" cannot "/nowhere/kernel" "$lull" run /nowhere/kernel
+	if run 0 "$lull" doctor && stdout_has "^ok .*guest MWAIT" >/dev/null; then
+		check "lull: --guest-mwait" prints "^0x00000001 .* [0-9a-f]\{7\}[89a-f] [0-9a-f]*$" "$lull" dump cpuid --guest-mwait
+		skip "lull: --guest-mwait is refused in one line" "this KVM gives MWAIT to guests"
+	else
+		skip "lull: --guest-mwait" "this KVM does not give MWAIT to guests"
+		check "lull: --guest-mwait is refused in one line" cannot "KVM_CAP_X86_DISABLE_EXITS" "$lull" run \
+			--guest-mwait "$out/idle.bin" --flat-mode long
+		check "lull: dump --guest-mwait is refused in one line" cannot "KVM_CAP_X86_DISABLE_EXITS" "$lull" dump cpuid \
+			--guest-mwait
+	fi
 	check "lull: 1000 CPUs" cannot "1000" "$lull" run -c1000 "$out/idle.bin" --flat-mode long
 	for n in machine e820 cpuid; do
 		check "lull: dump $n" prints . "$lull" dump "$n" -c2

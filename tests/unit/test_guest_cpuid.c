@@ -201,6 +201,31 @@ static void steal_time_is_kvms_ours_or_hidden(void **state)
 	assert_true(leaf(KVM_CPUID_FEATURES, 0)->eax & steal);
 }
 
+static void mwait_is_there_when_asked_for(void **state)
+{
+	struct cpuid_options opt = four;
+	const uint32_t words[] = {64, 128, 0xff, 0x1120};
+	(void)state;
+	host(false);
+	add(5, 0, 0, 0, 0, 0, false); /* all that KVM says of it */
+	cpuid_edit(cpuid, &opt);
+	assert_false(leaf(1, 0)->ecx & 1u << 3);
+	assert_int_equal(leaf(5, 0)->eax, 0);
+	opt.mwait = true;
+	memcpy(opt.mwait_leaf, words, sizeof(words));
+	for (unsigned known = 0; known < 2; known++) {
+		host(known);
+		if (known)
+			add(5, 0, 0, 0, 0, 0, false);
+		cpuid_edit(cpuid, &opt);
+		assert_true(leaf(1, 0)->ecx & 1u << 3);
+		assert_int_equal(leaf(5, 0)->eax, 64);
+		assert_int_equal(leaf(5, 0)->ebx, 128);
+		assert_int_equal(leaf(5, 0)->ecx, 3);
+		assert_int_equal(leaf(5, 0)->edx, 0x1120);
+	}
+}
+
 static void the_text_has_a_line_per_leaf(void **state)
 {
 	(void)state;
@@ -224,6 +249,7 @@ int main(void)
 		cmocka_unit_test(what_needs_kvms_apic_or_nested_state_is_hidden),
 		cmocka_unit_test(the_kernel_backend_keeps_what_kvm_supports),
 		cmocka_unit_test(steal_time_is_kvms_ours_or_hidden),
+		cmocka_unit_test(mwait_is_there_when_asked_for),
 		cmocka_unit_test(the_text_has_a_line_per_leaf),
 	};
 	return cmocka_run_group_tests_name("guest_cpuid", tests, NULL, NULL);

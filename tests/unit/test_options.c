@@ -186,6 +186,8 @@ static void options_reach_the_config(void **state)
 	assert_string_equal(opt.output, "f");
 	assert_string_equal(opt.config.kernel, "k");
 	accepts("demo --irqchip user --halt-poll none --timeout 3");
+	accepts("dump cpuid --guest-mwait");
+	assert_int_equal(opt.config.flags, LULL_GUEST_MWAIT);
 	accepts("run --poll-wait mwaitx --powersave ignore --poll-budget 5,vm=20 --max-pollers 3 --stats table "
 	        "--stats-interval 0.25 k");
 	assert_string_equal(opt.config.poll_wait, "mwaitx");
