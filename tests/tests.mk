@@ -61,7 +61,7 @@ bench-disk: all
 	$(Q)tests/bench/disk.py
 .PHONY: bench-disk
 
-# What the preempted flag is worth to a guest's locks under overcommit. RUNS=7 MS=1500.
+# What the preempted flag is worth to a guest's locks under overcommit. RUNS=7 PASSES=60000.
 bench-locks: all
 	$(Q)tests/bench/locks.sh
 .PHONY: bench-locks

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * locks.c - all CPUs take one lock again and again, for ms= milliseconds: lock=spin, mutex or queue. In the lock they
- * work for cs= turns of a loop, outside of it for out=. flag=1: with the preempted flag of steal time; then who waits
- * for a CPU that the host has taken away sleeps. Everything but sleeping and waking is in ring 3.
+ * locks.c - all CPUs take one lock again and again, passes= times altogether: lock=spin, mutex or queue. In the lock
+ * they work for cs= turns of a loop, outside of it for out=. flag=1: with the preempted flag of steal time; then who
+ * waits for a CPU that the host has taken away sleeps. Everything but sleeping and waking is in ring 3.
  *
  * Prints "throughput N", in passes a second, for tests/bench/locks.sh. Fails when two were inside at the same time, or
  * when somebody was not woken.
@@ -33,7 +33,7 @@ static struct spinlock spin;
 static struct queue_lock queue;
 static struct mutex *const mutex = &queue.mutex;
 static bool is_spin, is_queue;
-static uint64_t cs, out, deadline;
+static uint64_t cs, out, limit, end;
 static volatile uint32_t ready;
 /* Both are guarded by the lock: twice the number of passes. */
 static volatile uint64_t first, second;
@@ -67,7 +67,7 @@ static uint64_t work(uint64_t arg)
 {
 	struct worker *w = (struct worker *)arg;
 
-	while (rdtsc() < deadline) {
+	while (first < limit) {
 		if (!lock(w) && mutex_sleeps(mutex, w->cpu))
 			return SLEEP;
 		first++;
@@ -79,6 +79,8 @@ static uint64_t work(uint64_t arg)
 			return WAKE;
 		turns(out);
 	}
+	if (end == 0)
+		end = rdtsc();
 	/* Whoever sleeps has to learn that it is over. */
 	w->wake = is_spin ? LOCK_NOBODY : mutex_wake(mutex, w->cpu);
 	return w->wake == LOCK_NOBODY ? DONE : WAKE;
@@ -119,7 +121,7 @@ static void run(void *arg)
 int main(void)
 {
 	unsigned cpus = (unsigned)param_u64("cpus", 1), i;
-	uint64_t ms = param_u64("ms", 1000), passes = 0, sleeps = 0, wakes = 0, least = ~0ull;
+	uint64_t start, passes = 0, sleeps = 0, wakes = 0, least = ~0ull;
 
 	check(cpus <= LOCK_CPUS);
 	if (!(kvm_features() & 1 << KVM_FEATURE_STEAL_TIME))
@@ -135,7 +137,9 @@ int main(void)
 	queue_init(&queue);
 	for (i = 0; i < cpus; i++)
 		workers[i].cpu = i;
-	deadline = rdtsc() + (ms + 20) * tsc_khz();
+	limit = param_u64("passes", 10000);
+	tsc_khz();
+	start = rdtsc();
 	for (i = 1; i < cpus; i++)
 		cpu_start(i, run, &workers[i]);
 	run(&workers[0]);
@@ -150,6 +154,6 @@ int main(void)
 	check_eq(first, passes);
 	check_eq(second, passes);
 	print("%lu passes, at least %lu each, %lu sleeps, %lu wakes\nthroughput %lu\n", passes, least, sleeps, wakes,
-	      passes * 1000 / ms);
+	      passes * 1000000 / (tsc_to_ns(end - start) / 1000));
 	return 0;
 }
