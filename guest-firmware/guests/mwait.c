@@ -9,8 +9,8 @@ int main(void)
 
 	check_eq(there, want);
 	if (want) {
-		check((leaf.eax & 0xffff) != 0 && (leaf.ebx & 0xffff) >= (leaf.eax & 0xffff)); /* line sizes */
-		check((leaf.ecx & 1) != 0 || leaf.edx == 0);
+		check((leaf.ebx & 0xffff) >= (leaf.eax & 0xffff)); /* line sizes; some emulated hosts have none */
+		check_eq(leaf.ecx & ~3u, 0);
 	}
 	return 0;
 }
