@@ -5,10 +5,10 @@
 
 #include "chardev.h"
 #include "host_fd.h"
+#include "unix_listener.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 
 #define CHARDEV_RING_BYTES 65536u
 
@@ -32,10 +32,8 @@ struct chardev {
 	struct event_loop *loop;
 	struct event_source wake, timer, listener;
 	struct host_fd in, out;
-	int pty_slave;    /* kept open: without any opener the master would hang up all the time */
-	dev_t socket_dev; /* which file we made: another VM may have taken the name since */
-	ino_t socket_ino;
-	bool has_socket_file;
+	int pty_slave;               /* kept open: without any opener the master would hang up all the time */
+	struct unix_listener socket; /* listener's, when there is one */
 	bool has_warned;
 
 	pthread_mutex_t user_lock; /* held during calls into the device, whose lock nests inside */
