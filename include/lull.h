@@ -96,6 +96,9 @@ struct lull_config {
 	const char
 		*halt_trace; /* a file for a record of each halt, see lull(1); NULL: none. Replaced if it is a trace */
 	const char *steal_time; /* "vmm", "kvm", "hybrid" or "off", see lull(1); NULL: what suits this host */
+	/* "cid=N,socket=PATH": streams between the guest and unix sockets of the host, see lull(1); NULL: none. Each
+	   takes a descriptor of this process. */
+	const char *vsock;
 };
 
 struct lull_vm;
@@ -260,6 +263,20 @@ struct lull_net_stats {
 
 /* -EINVAL: there is no such network interface. */
 LULL_API int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_stats *out);
+
+struct lull_vsock_stats {
+	uint32_t size;
+	uint32_t connections; /* at this moment */
+	uint64_t opened;      /* of all time, from both sides */
+	uint64_t refused;     /* nobody listened, or there were too many */
+	uint64_t resets;      /* ended without both sides having said so */
+	uint64_t to_guest;    /* bytes */
+	uint64_t from_guest;  /* bytes */
+	uint64_t waits;       /* times bytes of the guest waited for who reads on the host */
+};
+
+/* -EINVAL: there is no vsock device. */
+LULL_API int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out);
 
 /* --------------------------------------------------------------------------- custom devices */
 

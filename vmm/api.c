@@ -9,6 +9,7 @@
 #include "ioapic.h"
 #include "net_host.h"
 #include "util.h"
+#include "vsock_host.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -240,6 +241,23 @@ int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_st
 		.tx_bytes = atomic_load(&h->tx.bytes),
 		.tx_dropped = atomic_load(&h->tx.dropped),
 		.tx_waits = atomic_load(&h->tx.waits),
+	};
+	return export(out, &s, sizeof(s));
+}
+
+int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out)
+{
+	if (!vm->vsock)
+		return -EINVAL;
+	const struct vsock_counters *c = &vm->vsock->counters;
+	const struct lull_vsock_stats s = {
+		.connections = atomic_load(&c->now),
+		.opened = atomic_load(&c->opened),
+		.refused = atomic_load(&c->refused),
+		.resets = atomic_load(&c->resets),
+		.to_guest = atomic_load(&c->to_guest),
+		.from_guest = atomic_load(&c->from_guest),
+		.waits = atomic_load(&c->waits),
 	};
 	return export(out, &s, sizeof(s));
 }

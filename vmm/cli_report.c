@@ -52,6 +52,16 @@ static const struct field net_fields[] = {
 	NUMBER(lull_net_stats, tx_dropped), NUMBER(lull_net_stats, tx_waits),  {0},
 };
 
+static const struct field vsock_fields[] = {
+	NUMBER(lull_vsock_stats, opened),
+	NUMBER(lull_vsock_stats, refused),
+	NUMBER(lull_vsock_stats, resets),
+	NUMBER(lull_vsock_stats, to_guest),
+	NUMBER(lull_vsock_stats, from_guest),
+	NUMBER(lull_vsock_stats, waits),
+	{0},
+};
+
 static const struct field vcpu_fields[] = {
 	NUMBER(lull_vcpu_stats, exits),
 	NUMBER(lull_vcpu_stats, exits_io),
@@ -124,6 +134,7 @@ static void put_devices(struct json *j, const struct lull_vm *vm)
 {
 	struct lull_disk_stats disk = {.size = sizeof(disk)};
 	struct lull_net_stats net = {.size = sizeof(net)};
+	struct lull_vsock_stats vsock = {.size = sizeof(vsock)};
 
 	json_open(j, "disks", '[');
 	for (uint32_t i = 0; lull_vm_disk_stats(vm, i, &disk) == 0; i++) {
@@ -141,6 +152,12 @@ static void put_devices(struct json *j, const struct lull_vm *vm)
 		json_close(j, '}');
 	}
 	json_close(j, ']');
+	if (lull_vm_vsock_stats(vm, &vsock) < 0)
+		return;
+	json_open(j, "vsock", '{');
+	json_number(j, "connections", vsock.connections);
+	put_fields(j, vsock_fields, &vsock);
+	json_close(j, '}');
 }
 
 static void put_report(FILE *out, const struct cli_report *report, const struct lull_vm *vm, int64_t now_ns, bool last)

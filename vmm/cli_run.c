@@ -14,11 +14,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
 	STOP_S = 5, /* how long a guest may take to be stopped */
+	VSOCK_FILES = 5000,
 };
 
 enum cause {
@@ -376,6 +378,17 @@ static int dry_run(struct run *run, const struct lull_config *config)
 	return cli_finish_stdout(CLI_OK);
 }
 
+/* Each connection of a vsock takes a descriptor, and the usual limit is meant for select(). */
+static void allow_files(rlim_t count)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= count)
+		return;
+	limit.rlim_cur = limit.rlim_max < count ? limit.rlim_max : count;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int cli_run(const struct options *opt)
 {
 	struct run run = {.opt = opt};
@@ -397,6 +410,8 @@ int cli_run(const struct options *opt)
 		return CLI_CANNOT;
 	}
 	ret = cli_net_open(&net, &config);
+	if (config.vsock)
+		allow_files(VSOCK_FILES);
 	run.vm = ret ? NULL : lull_vm_create(&config, &err);
 	if (!run.vm) {
 		if (!ret)

@@ -104,7 +104,7 @@ int lull_dump(const struct lull_config *config, const char *what, void **data, s
 		return error_set(err, -ENOMEM, "dump: out of memory");
 	machine_init(m, full.vcpus, full.ram_bytes);
 	m->cmdline = full.cmdline ? full.cmdline : "";
-	const struct mainboard_slots slots = {full.disk_count, full.net_count, full.console != NULL,
+	const struct mainboard_slots slots = {full.disk_count, full.net_count, full.console != NULL, full.vsock != NULL,
 	                                      !(full.flags & LULL_NO_RNG)};
 	ret = mainboard_describe(m, err);
 	if (ret == 0)

@@ -22,6 +22,7 @@ struct net_host;
 struct serial;
 struct virtio_dev;
 struct virtio_mmio;
+struct vsock_host;
 struct lull_error;
 
 struct virtio_slot {
@@ -57,7 +58,8 @@ struct mainboard_hosts {
 	struct poll_hooks *poll_hooks; /* filled with what polling vCPUs can do for the devices */
 	struct disk_file *const *disks;
 	struct net_host *const *nets;
-	struct chardev *console; /* or NULL */
+	struct chardev *console;  /* or NULL */
+	struct vsock_host *vsock; /* or NULL */
 	unsigned disk_count, net_count;
 	bool rng;
 };
@@ -65,7 +67,7 @@ struct mainboard_hosts {
 /* How many of each virtio device. */
 struct mainboard_slots {
 	unsigned disks, nets;
-	bool console, rng;
+	bool console, vsock, rng;
 };
 
 /* The table alone, without a device behind it: enough for `lull dump`. */

@@ -11,6 +11,7 @@
 #include "virtio_mmio.h"
 #include "virtio_net.h"
 #include "virtio_rng.h"
+#include "virtio_vsock.h"
 
 #include <errno.h>
 
@@ -45,6 +46,8 @@ int mainboard_describe_virtio(struct machine *m, const struct mainboard_slots *s
 		ret = describe(m, "virtio-net", err);
 	if (ret == 0 && slots->console)
 		ret = describe(m, "virtio-console", err);
+	if (ret == 0 && slots->vsock)
+		ret = describe(m, "virtio-vsock", err);
 	return ret == 0 && slots->rng ? describe(m, "virtio-rng", err) : ret;
 }
 
@@ -77,7 +80,8 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
                           struct lull_error *err)
 {
 	b->poll_hooks = hosts->poll_hooks;
-	const struct mainboard_slots slots = {hosts->disk_count, hosts->net_count, hosts->console, hosts->rng};
+	const struct mainboard_slots slots = {hosts->disk_count, hosts->net_count, hosts->console, hosts->vsock,
+	                                      hosts->rng};
 	int ret = mainboard_describe_virtio(&b->machine, &slots, err);
 
 	for (unsigned i = 0; i < hosts->disk_count && ret == 0; i++) {
@@ -92,6 +96,8 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
 		ret = plug(b, virtio_net_create(hosts->nets[i], hosts->loop), hosts, chip, err);
 	if (ret == 0 && hosts->console)
 		ret = plug(b, virtio_console_create(hosts->console, hosts->loop), hosts, chip, err);
+	if (ret == 0 && hosts->vsock)
+		ret = plug(b, virtio_vsock_create(hosts->vsock, hosts->loop), hosts, chip, err);
 	if (ret == 0 && hosts->rng)
 		ret = plug(b, virtio_rng_create(hosts->loop), hosts, chip, err);
 	return ret;

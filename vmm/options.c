@@ -380,6 +380,8 @@ const struct option_spec option_specs[] = {
          .accepts = "tap=NAME, tap, fd=N, socket=PATH or passt, maybe with more behind commas",
          .help = "a network interface: tap=NAME, tap, fd=N, socket=PATH or passt, then [,mac=ADDRESS][,mtu=N]"
                  "[,queues=N][,rate=BYTES][,name=TEXT]"},
+	{"vsock", 0, "WHERE", RUN | DUMP, set_text, .target = IN(config.vsock), .accepts = "cid=N,socket=PATH",
+         .help = "streams between the guest and unix sockets of the host: cid=N,socket=PATH (there are none)"},
 	{"console", 0, "WHERE", RUN | DUMP, set_console, .accepts = "stdio, null, file=PATH, pty or socket=PATH",
          .help = "a paravirtual console (hvc0): stdio, null, file=PATH, pty or socket=PATH (there is none)"},
 	{"rng", 0, "on|off", RUN | DUMP, set_rng, .accepts = "on or off",

@@ -406,6 +406,7 @@ static int create(struct lull_vm *vm, const struct lull_config *config, struct l
 	}
 	if (ret == 0)
 		ret = vm_hosts_open(vm, err);
+	vm->config.vsock = NULL;
 	vm->config.disks = vm->config.nets = NULL; /* the caller's, and not needed any more */
 	if (ret == 0)
 		ret = vm_build(vm, err);

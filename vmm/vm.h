@@ -61,7 +61,8 @@ struct lull_vm {
 	struct guest_mem mem;
 	struct image kernel, initrd;
 	struct chardev *chardev;
-	struct chardev *console; /* or NULL */
+	struct chardev *console;  /* or NULL */
+	struct vsock_host *vsock; /* or NULL */
 	struct disk_file *disks[MACHINE_VIRTIO_SLOTS];
 	unsigned disk_count;
 	struct net_host *nets[MACHINE_VIRTIO_SLOTS];

@@ -264,6 +264,7 @@ static int make_board(struct lull_vm *vm, struct lull_error *err)
 		.nets = vm->nets,
 		.net_count = vm->net_count,
 		.console = vm->console,
+		.vsock = vm->vsock,
 		.rng = !(vm->config.flags & LULL_NO_RNG),
 	};
 	if (ret == 0)

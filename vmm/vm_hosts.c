@@ -6,6 +6,7 @@
 #include "disk_file.h"
 #include "error.h"
 #include "net_host.h"
+#include "vsock_host.h"
 
 #include <errno.h>
 
@@ -47,12 +48,22 @@ static int open_nets(struct lull_vm *vm, struct lull_error *err)
 	return ret;
 }
 
+static int open_vsock(struct lull_vm *vm, struct lull_error *err)
+{
+	if (!vm->config.vsock)
+		return 0;
+	vm->vsock = vsock_host_open(vm->config.vsock, &vm->log, err);
+	return vm->vsock ? 0 : -EINVAL;
+}
+
 int vm_hosts_open(struct lull_vm *vm, struct lull_error *err)
 {
 	int ret = open_disks(vm, err);
 
 	if (ret == 0)
 		ret = open_nets(vm, err);
+	if (ret == 0)
+		ret = open_vsock(vm, err);
 	if (ret < 0 || !vm->config.console)
 		return ret;
 	vm->console = chardev_open_as("console", vm->config.console, &vm->log, err);
@@ -65,5 +76,6 @@ void vm_hosts_close(struct lull_vm *vm)
 		disk_file_close(vm->disks[--vm->disk_count]);
 	while (vm->net_count)
 		net_host_close(vm->nets[--vm->net_count]);
+	vsock_host_close(vm->vsock);
 	chardev_close(vm->console);
 }

@@ -249,6 +249,12 @@ int lull_vm_net_stats(const struct lull_vm *vm, uint32_t net, struct lull_net_st
 	return -EINVAL;
 }
 
+int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out)
+{
+	(void)vm, (void)out;
+	return -EINVAL;
+}
+
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
 {
 	uint64_t polled = vm->config.halt_poll && strcmp(vm->config.halt_poll, "none") != 0 ? 900 : 0;
