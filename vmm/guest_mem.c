@@ -144,15 +144,35 @@ void guest_mem_fini(struct guest_mem *mem)
 	*mem = (struct guest_mem){.fd = -1};
 }
 
+/* Dropped pages read as zero; those of a memfd must go from the file and not only from this mapping. */
+static int drop(const struct guest_mem *mem, void *hva, uint64_t bytes)
+{
+	return madvise(hva, bytes, mem->fd < 0 ? MADV_DONTNEED : MADV_REMOVE) == 0 ? 0 : -errno;
+}
+
 int guest_mem_clear(struct guest_mem *mem)
 {
-	for (unsigned i = 0; i < mem->count; i++) {
-		const struct guest_mem_region *r = &mem->regions[i];
-		/* Dropped pages read as zero; those of a memfd must go from the file and not only from this mapping. */
-		if (madvise(r->hva, r->size, mem->fd < 0 ? MADV_DONTNEED : MADV_REMOVE) != 0)
-			return -errno;
-	}
-	return 0;
+	int ret = 0;
+	for (unsigned i = 0; i < mem->count && ret == 0; i++)
+		ret = drop(mem, mem->regions[i].hva, mem->regions[i].size);
+	return ret;
+}
+
+int guest_mem_discard(const struct guest_mem *mem, gpa_t addr, uint64_t len)
+{
+	if (addr.value % PAGE_BYTES != 0 || len % PAGE_BYTES != 0)
+		return -EINVAL;
+	void *hva = guest_mem_at(mem, addr, len);
+	return hva != NULL ? drop(mem, hva, len) : -EFAULT;
+}
+
+gpa_t guest_mem_gpa(const struct guest_mem *mem, const void *hva)
+{
+	const uint8_t *at = hva;
+	unsigned i = 0;
+	while (i + 1 < mem->count && (at < mem->regions[i].hva || at >= mem->regions[i].hva + mem->regions[i].size))
+		i++;
+	return gpa(mem->regions[i].base + (uint64_t)(at - mem->regions[i].hva));
 }
 
 void *guest_mem_at(const struct guest_mem *mem, gpa_t addr, uint64_t len)

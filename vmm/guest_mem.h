@@ -47,9 +47,16 @@ void guest_mem_fini(struct guest_mem *mem);
 /* All RAM reads as zero again. No vCPU may run. */
 int guest_mem_clear(struct guest_mem *mem);
 
+/* Whole pages go back to the host, and read as zero until the guest writes there again. vCPUs may run. 0, -EFAULT (not
+ * RAM in one region), -EINVAL (not whole pages, or the host cannot let go of them: mlock()) or what the host says. */
+int guest_mem_discard(const struct guest_mem *mem, gpa_t addr, uint64_t len);
+
 /* Host address of [addr, addr + len) when all of it is RAM in one region, else NULL. len 0: NULL.
  * The memory behind it is shared with a hostile guest: copy once, then use the copy. */
 void *guest_mem_at(const struct guest_mem *mem, gpa_t addr, uint64_t len);
+
+/* The way back, for what guest_mem_at() gave. */
+gpa_t guest_mem_gpa(const struct guest_mem *mem, const void *hva);
 
 /* 0, or -EFAULT and nothing copied. len 0 is fine anywhere. */
 int guest_mem_read(const struct guest_mem *mem, gpa_t addr, void *dst, uint64_t len);

@@ -162,6 +162,92 @@ static void others_see_shared_memory_and_cannot_shrink_it(void **state)
 	guest_mem_fini(&mem);
 }
 
+static void discarded_pages_are_zero_and_gone_and_no_others(bool shared)
+{
+	struct guest_mem mem;
+	uint8_t resident[8];
+	assert_int_equal(guest_mem_init(&mem, MiB(2), shared, NULL), 0);
+	uint8_t *at = mem.regions[0].hva + MiB(1);
+	memset(at, 0x55, 8 * 4096);
+	assert_int_equal(guest_mem_discard(&mem, gpa(MiB(1) + 2 * 4096), 3 * 4096), 0);
+	assert_int_equal(mincore(at, sizeof(resident) * 4096, resident), 0);
+	for (unsigned page = 0; page < 8; page++) {
+		bool gone = page >= 2 && page < 5;
+		assert_int_equal(resident[page] & 1, !gone);
+		assert_int_equal(at[page * 4096], gone ? 0 : 0x55);
+		assert_int_equal(at[page * 4096 + 4095], gone ? 0 : 0x55);
+	}
+	at[3 * 4096] = 1; /* it is still memory */
+	assert_int_equal(at[3 * 4096], 1);
+	guest_mem_fini(&mem);
+}
+
+static void discarding_private_memory(void **state)
+{
+	(void)state;
+	discarded_pages_are_zero_and_gone_and_no_others(false);
+}
+
+static void discarding_shared_memory(void **state)
+{
+	(void)state;
+	discarded_pages_are_zero_and_gone_and_no_others(true);
+}
+
+static void only_whole_pages_of_ram_are_discarded(void **state)
+{
+	static const struct {
+		uint64_t addr, len;
+		int ret;
+	} cases[] = {
+		{MiB(1) + 1, 4096, -EINVAL},
+		{MiB(1), 4095, -EINVAL},
+		{MiB(1), 1, -EINVAL},
+		{MiB(1), 0, -EFAULT},
+		{MiB(2), 4096, -EFAULT},
+		{MiB(2) - 4096, 8192, -EFAULT},
+		{-UINT64_C(4096), 4096, -EFAULT},
+		{MiB(1), -UINT64_C(4096), -EFAULT},
+		{-UINT64_C(4096), 8192, -EFAULT},
+	};
+	struct guest_mem mem;
+	(void)state;
+	assert_int_equal(guest_mem_init(&mem, MiB(2), false, NULL), 0);
+	memset(mem.regions[0].hva, 0x55, MiB(2));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(guest_mem_discard(&mem, gpa(cases[i].addr), cases[i].len), cases[i].ret);
+	for (uint64_t at = 0; at < MiB(2); at += 4096)
+		assert_int_equal(mem.regions[0].hva[at], 0x55);
+	guest_mem_fini(&mem);
+}
+
+static void what_the_host_cannot_let_go_of_is_an_error(void **state)
+{
+	struct guest_mem mem;
+	(void)state;
+	assert_int_equal(guest_mem_init(&mem, MiB(2), false, NULL), 0);
+	if (mlock(mem.regions[0].hva + MiB(1), 4096) != 0) {
+		guest_mem_fini(&mem);
+		skip();
+	}
+	mem.regions[0].hva[MiB(1)] = 0x55;
+	assert_int_equal(guest_mem_discard(&mem, gpa(MiB(1)), 4096), -EINVAL);
+	assert_int_equal(mem.regions[0].hva[MiB(1)], 0x55);
+	guest_mem_fini(&mem);
+}
+
+static void the_way_back_is_that_of_the_translation(void **state)
+{
+	static const uint64_t addrs[] = {
+		0, 4095, MiB(1), GUEST_MEM_HOLE_BASE - 1, GUEST_MEM_HOLE_END, GUEST_MEM_HOLE_END + MiB(4) - 1};
+	struct guest_mem mem;
+	(void)state;
+	assert_int_equal(guest_mem_init(&mem, GUEST_MEM_HOLE_BASE + MiB(4), false, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(addrs); i++)
+		assert_int_equal(guest_mem_gpa(&mem, guest_mem_at(&mem, gpa(addrs[i]), 1)).value, addrs[i]);
+	guest_mem_fini(&mem);
+}
+
 static unsigned long mapped_pages(void)
 {
 	unsigned long pages = 0;
@@ -198,6 +284,11 @@ int main(void)
 		cmocka_unit_test(clearing_private_memory_gives_zeros),
 		cmocka_unit_test(clearing_shared_memory_gives_zeros),
 		cmocka_unit_test(others_see_shared_memory_and_cannot_shrink_it),
+		cmocka_unit_test(discarding_private_memory),
+		cmocka_unit_test(discarding_shared_memory),
+		cmocka_unit_test(only_whole_pages_of_ram_are_discarded),
+		cmocka_unit_test(what_the_host_cannot_let_go_of_is_an_error),
+		cmocka_unit_test(the_way_back_is_that_of_the_translation),
 		cmocka_unit_test(nothing_is_left_behind),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
