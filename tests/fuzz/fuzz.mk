@@ -23,7 +23,7 @@ fuzz_trace_src := $(wildcard vmm/policy*.c) vmm/trace.c vmm/sim.c vmm/sim_random
 $(FUZZ_DIR)/fuzz_trace: tests/fuzz/fuzz_trace.c $(fuzz_trace_src) $(wildcard vmm/*.h) include/lull.h
 	$(call say,FUZZ,$@)
 	$(Q)mkdir -p $(@D) $(@D)/seeds/fuzz_trace; $(FUZZ_CC) $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined $< $(fuzz_trace_src) -o $@
-fuzz_virtio_src := $(wildcard devices/virtq.c devices/virtio*.c devices/disk_*.c devices/net_*.c vmm/chardev*.c) devices/rate_limit.c \
+fuzz_virtio_src := $(wildcard devices/virtq.c devices/virtio*.c devices/disk_*.c devices/net_*.c vmm/chardev*.c) devices/rate_limit.c devices/balloon_host.c \
 	devices/words.c $(wildcard devices/vsock_*.c) vmm/unix_listener.c vmm/host_fd.c vmm/guest_mem.c vmm/event_loop.c vmm/error.c vmm/log.c
 $(FUZZ_DIR)/fuzz_virt%: tests/fuzz/fuzz_virt%.c tests/fuzz/fuzz_virtio.h tests/fakes/virtq_driver.h $(fuzz_virtio_src) $(wildcard vmm/*.h devices/*.h)
 	$(call say,FUZZ,$@)

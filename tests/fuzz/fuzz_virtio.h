@@ -42,14 +42,20 @@ struct fuzz_rig {
 };
 
 /* Memory stays from run to run, for speed. */
-static inline void fuzz_open(struct fuzz_rig *f, struct virtio_dev *dev, struct event_loop *loop)
+static inline const struct driver *fuzz_memory(void)
 {
 	static struct driver kept;
-	const struct virtio_mmio_config config = {.dev = dev, .mem = &kept.mem, .loop = loop};
 
 	if (!kept.mem.count)
 		driver_open(&kept);
-	f->d = kept;
+	return &kept;
+}
+
+static inline void fuzz_open(struct fuzz_rig *f, struct virtio_dev *dev, struct event_loop *loop)
+{
+	const struct virtio_mmio_config config = {.dev = dev, .mem = &fuzz_memory()->mem, .loop = loop};
+
+	f->d = *fuzz_memory();
 	f->dev = dev;
 	memset(driver_at(&f->d, 0), 0, FUZZ_MEMORY);
 	f->d.t = virtio_mmio_create(&config);
