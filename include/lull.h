@@ -99,6 +99,8 @@ struct lull_config {
 	/* "cid=N,socket=PATH": streams between the guest and unix sockets of the host, see lull(1); NULL: none. Each
 	   takes a descriptor of this process. */
 	const char *vsock;
+	const char *balloon; /* "on", or any of "size=BYTES", "deflate-on-oom", "free-page-reporting" and
+	                        "stats=SECONDS" with commas between them, see lull(1); NULL: there is none */
 };
 
 struct lull_vm;
@@ -150,6 +152,13 @@ LULL_API void lull_vm_destroy(struct lull_vm *vm);      /* stops it first; NULL 
 LULL_API int lull_vm_set_halt_poll(struct lull_vm *vm, const char *halt_poll, struct lull_error *err);
 /* false: no vCPU of this VM polls any more, whatever the policy, until it is true again. */
 LULL_API void lull_vm_allow_polling(struct lull_vm *vm, bool allow);
+
+/* How many bytes of its memory the guest should leave to the host: the size of its balloon, a multiple of 4096, 0 to
+ * give all of it back. Asks and returns at once; the guest follows in its own time or not at all, and
+ * lull_vm_balloon_stats() tells how far it is. Stays over a reset. Any thread, at any time of the VM's life, also
+ * before its start. -ENODEV: it has no balloon (lull_config.balloon); -EINVAL: not whole pages, or more than ram_bytes.
+ */
+LULL_API int lull_vm_set_balloon(struct lull_vm *vm, uint64_t bytes, struct lull_error *err);
 
 /* The kernel thread id of a vCPU for pinning and accounting, or -ESRCH before start. */
 LULL_API int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu);
@@ -277,6 +286,43 @@ struct lull_vsock_stats {
 
 /* -EINVAL: there is no vsock device. */
 LULL_API int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out);
+/* What a guest says of its memory; sizes are in bytes. Those from LULL_BALLOON_OOM_KILLS on came with Linux 6.12. */
+enum lull_balloon_stat {
+	LULL_BALLOON_SWAP_IN,  /* swapped in, since its boot; */
+	LULL_BALLOON_SWAP_OUT, /* and out */
+	LULL_BALLOON_MAJOR_FAULTS,
+	LULL_BALLOON_MINOR_FAULTS,
+	LULL_BALLOON_FREE,      /* used for nothing */
+	LULL_BALLOON_TOTAL,     /* without what is in the balloon */
+	LULL_BALLOON_AVAILABLE, /* could be had for new programs without swapping */
+	LULL_BALLOON_CACHES,    /* could be given up without I/O */
+	LULL_BALLOON_HUGETLB_ALLOCATIONS,
+	LULL_BALLOON_HUGETLB_FAILURES,
+	LULL_BALLOON_OOM_KILLS,
+	LULL_BALLOON_STALLS,          /* allocations that had to wait for memory */
+	LULL_BALLOON_ASYNC_SCANNED,   /* looked at by reclaim in the background; */
+	LULL_BALLOON_DIRECT_SCANNED,  /* and by those who needed memory */
+	LULL_BALLOON_ASYNC_RECLAIMED, /* reclaimed, in the same two ways */
+	LULL_BALLOON_DIRECT_RECLAIMED,
+	LULL_BALLOON_STATS
+};
+
+struct lull_balloon_stats {
+	uint32_t size;
+	uint32_t guest_has;    /* bit n: the guest told guest[n] last time; 0: it has told nothing */
+	uint64_t target_bytes; /* what it should give up: lull_vm_set_balloon() */
+	uint64_t actual_bytes; /* what it says it has given up */
+	/* Since the VM was made, resets or not. */
+	uint64_t inflated_bytes, deflated_bytes; /* went to the host by the balloon; taken back, by the guest's word */
+	uint64_t reported_bytes;                 /* went to the host because the guest reported them as free */
+	uint64_t ignored_pages;                  /* of 4096 bytes, that the guest named and that cannot be had */
+	uint64_t failures;                       /* times the host would not take memory back */
+	uint64_t guest_updates;                  /* times the guest told its figures */
+	uint64_t guest[LULL_BALLOON_STATS];      /* by enum lull_balloon_stat, from the last update */
+};
+
+/* -ENODEV: there is no balloon. */
+LULL_API int lull_vm_balloon_stats(const struct lull_vm *vm, struct lull_balloon_stats *out);
 
 /* --------------------------------------------------------------------------- custom devices */
 

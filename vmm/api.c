@@ -4,11 +4,13 @@
 #include "vm.h"
 
 #include "acpi_pm.h"
+#include "balloon_host.h"
 #include "disk_file.h"
 #include "error.h"
 #include "ioapic.h"
 #include "net_host.h"
 #include "util.h"
+#include "virtio_balloon.h"
 #include "vsock_host.h"
 
 #include <errno.h>
@@ -161,6 +163,18 @@ void lull_vm_allow_polling(struct lull_vm *vm, bool allow)
 	vm_halt_changed(vm);
 }
 
+int lull_vm_set_balloon(struct lull_vm *vm, uint64_t bytes, struct lull_error *err)
+{
+	if (!vm->balloon)
+		return error_set(err, -ENODEV, "balloon: this VM was made without one");
+	pthread_mutex_lock(&vm->lock); /* a reset makes the board anew */
+	int ret = balloon_host_set_target(vm->balloon, bytes, err);
+	if (ret == 0 && vm->board.balloon)
+		virtio_balloon_retarget(vm->board.balloon);
+	pthread_mutex_unlock(&vm->lock);
+	return ret;
+}
+
 int lull_vm_vcpu_tid(const struct lull_vm *vm, uint32_t vcpu)
 {
 	struct lull_vm *locked = (struct lull_vm *)(uintptr_t)vm;
@@ -259,6 +273,29 @@ int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out)
 		.from_guest = atomic_load(&c->from_guest),
 		.waits = atomic_load(&c->waits),
 	};
+	return export(out, &s, sizeof(s));
+}
+
+_Static_assert(BALLOON_STATS == LULL_BALLOON_STATS, "the tags of the balloon's statistics are those of lull.h");
+
+int lull_vm_balloon_stats(const struct lull_vm *vm, struct lull_balloon_stats *out)
+{
+	const struct balloon_host *h = vm->balloon;
+	if (!h)
+		return -ENODEV;
+	struct lull_balloon_stats s = {
+		.guest_has = atomic_load(&h->guest_has),
+		.target_bytes = (uint64_t)atomic_load(&h->target_pages) * BALLOON_PAGE,
+		.actual_bytes = (uint64_t)atomic_load(&h->actual_pages) * BALLOON_PAGE,
+		.inflated_bytes = atomic_load(&h->inflated_pages) * BALLOON_PAGE,
+		.deflated_bytes = atomic_load(&h->deflated_pages) * BALLOON_PAGE,
+		.reported_bytes = atomic_load(&h->reported_pages) * BALLOON_PAGE,
+		.ignored_pages = atomic_load(&h->ignored_pages),
+		.failures = atomic_load(&h->failed),
+		.guest_updates = atomic_load(&h->guest_updates),
+	};
+	for (unsigned i = 0; i < BALLOON_STATS; i++)
+		s.guest[i] = s.guest_has >> i & 1 ? atomic_load(&h->guest[i]) : 0;
 	return export(out, &s, sizeof(s));
 }
 

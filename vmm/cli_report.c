@@ -62,6 +62,38 @@ static const struct field vsock_fields[] = {
 	{0},
 };
 
+static const struct field balloon_fields[] = {
+	NUMBER(lull_balloon_stats, target_bytes),
+	NUMBER(lull_balloon_stats, actual_bytes),
+	NUMBER(lull_balloon_stats, inflated_bytes),
+	NUMBER(lull_balloon_stats, deflated_bytes),
+	NUMBER(lull_balloon_stats, reported_bytes),
+	NUMBER(lull_balloon_stats, ignored_pages),
+	NUMBER(lull_balloon_stats, failures),
+	NUMBER(lull_balloon_stats, guest_updates),
+	{0},
+};
+
+/* By enum lull_balloon_stat. */
+static const char *const balloon_names[LULL_BALLOON_STATS] = {
+	"swap_in_bytes",
+	"swap_out_bytes",
+	"major_faults",
+	"minor_faults",
+	"free_bytes",
+	"total_bytes",
+	"available_bytes",
+	"cache_bytes",
+	"hugetlb_allocations",
+	"hugetlb_failures",
+	"oom_kills",
+	"stalls",
+	"async_scanned_bytes",
+	"direct_scanned_bytes",
+	"async_reclaimed_bytes",
+	"direct_reclaimed_bytes",
+};
+
 static const struct field vcpu_fields[] = {
 	NUMBER(lull_vcpu_stats, exits),
 	NUMBER(lull_vcpu_stats, exits_io),
@@ -160,6 +192,23 @@ static void put_devices(struct json *j, const struct lull_vm *vm)
 	json_close(j, '}');
 }
 
+/* What the guest did not tell is not there. */
+static void put_balloon(struct json *j, const struct lull_vm *vm)
+{
+	struct lull_balloon_stats balloon = {.size = sizeof(balloon)};
+
+	if (lull_vm_balloon_stats(vm, &balloon) != 0)
+		return;
+	json_open(j, "balloon", '{');
+	put_fields(j, balloon_fields, &balloon);
+	json_open(j, "guest", '{');
+	for (unsigned i = 0; i < LULL_BALLOON_STATS; i++)
+		if (balloon.guest_has >> i & 1)
+			json_number(j, balloon_names[i], balloon.guest[i]);
+	json_close(j, '}');
+	json_close(j, '}');
+}
+
 static void put_report(FILE *out, const struct cli_report *report, const struct lull_vm *vm, int64_t now_ns, bool last)
 {
 	const struct lull_config *config = &report->opt->config;
@@ -187,6 +236,7 @@ static void put_report(FILE *out, const struct cli_report *report, const struct 
 	}
 	json_close(&j, ']');
 	put_devices(&j, vm);
+	put_balloon(&j, vm);
 	json_close(&j, '}');
 	fputc('\n', out);
 }

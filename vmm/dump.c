@@ -104,8 +104,12 @@ int lull_dump(const struct lull_config *config, const char *what, void **data, s
 		return error_set(err, -ENOMEM, "dump: out of memory");
 	machine_init(m, full.vcpus, full.ram_bytes);
 	m->cmdline = full.cmdline ? full.cmdline : "";
-	const struct mainboard_slots slots = {full.disk_count, full.net_count, full.console != NULL, full.vsock != NULL,
-	                                      !(full.flags & LULL_NO_RNG)};
+	const struct mainboard_slots slots = {.disks = full.disk_count,
+	                                      .nets = full.net_count,
+	                                      .console = full.console != NULL,
+	                                      .vsock = full.vsock != NULL,
+	                                      .rng = !(full.flags & LULL_NO_RNG),
+	                                      .balloon = full.balloon != NULL};
 	ret = mainboard_describe(m, err);
 	if (ret == 0)
 		ret = mainboard_describe_virtio(m, &slots, err);

@@ -13,6 +13,7 @@
 #include "poll_hook.h"
 
 struct acpi_pm;
+struct balloon_host;
 struct chardev;
 struct disk_file;
 struct event_loop;
@@ -46,6 +47,7 @@ struct mainboard {
 	struct debug_console debug_console;
 	struct virtio_slot virtio[MACHINE_VIRTIO_SLOTS];
 	unsigned virtio_count;
+	struct virtio_dev *balloon;    /* one of them, or NULL */
 	struct poll_hooks *poll_hooks; /* the VM's; filled here */
 };
 
@@ -58,8 +60,9 @@ struct mainboard_hosts {
 	struct poll_hooks *poll_hooks; /* filled with what polling vCPUs can do for the devices */
 	struct disk_file *const *disks;
 	struct net_host *const *nets;
-	struct chardev *console;  /* or NULL */
-	struct vsock_host *vsock; /* or NULL */
+	struct chardev *console;      /* or NULL */
+	struct vsock_host *vsock;     /* or NULL */
+	struct balloon_host *balloon; /* or NULL */
 	unsigned disk_count, net_count;
 	bool rng;
 };
@@ -67,7 +70,7 @@ struct mainboard_hosts {
 /* How many of each virtio device. */
 struct mainboard_slots {
 	unsigned disks, nets;
-	bool console, vsock, rng;
+	bool console, vsock, rng, balloon;
 };
 
 /* The table alone, without a device behind it: enough for `lull dump`. */

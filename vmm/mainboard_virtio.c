@@ -6,6 +6,7 @@
 #include "ioapic.h"
 #include "irqchip.h"
 #include "util.h"
+#include "virtio_balloon.h"
 #include "virtio_blk.h"
 #include "virtio_console.h"
 #include "virtio_mmio.h"
@@ -48,7 +49,9 @@ int mainboard_describe_virtio(struct machine *m, const struct mainboard_slots *s
 		ret = describe(m, "virtio-console", err);
 	if (ret == 0 && slots->vsock)
 		ret = describe(m, "virtio-vsock", err);
-	return ret == 0 && slots->rng ? describe(m, "virtio-rng", err) : ret;
+	if (ret == 0 && slots->rng)
+		ret = describe(m, "virtio-rng", err);
+	return ret == 0 && slots->balloon ? describe(m, "virtio-balloon", err) : ret;
 }
 
 /* Takes over dev, which is NULL when there was no memory for it. */
@@ -76,12 +79,28 @@ static int plug(struct mainboard *b, struct virtio_dev *dev, const struct mainbo
 	return bus_add(&b->mmio, &region, err);
 }
 
+/* What lies below 1 MiB is small, and lull's own tables are there. */
+static int plug_balloon(struct mainboard *b, const struct mainboard_hosts *hosts, struct irqchip *chip,
+                        struct lull_error *err)
+{
+	struct virtio_dev *dev = virtio_balloon_create(hosts->balloon, hosts->mem, MACHINE_HIGH_BASE, hosts->loop);
+	int ret = plug(b, dev, hosts, chip, err);
+
+	if (ret == 0)
+		b->balloon = dev;
+	return ret;
+}
+
 int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hosts, struct irqchip *chip,
                           struct lull_error *err)
 {
 	b->poll_hooks = hosts->poll_hooks;
-	const struct mainboard_slots slots = {hosts->disk_count, hosts->net_count, hosts->console, hosts->vsock,
-	                                      hosts->rng};
+	const struct mainboard_slots slots = {.disks = hosts->disk_count,
+	                                      .nets = hosts->net_count,
+	                                      .console = hosts->console,
+	                                      .vsock = hosts->vsock,
+	                                      .rng = hosts->rng,
+	                                      .balloon = hosts->balloon};
 	int ret = mainboard_describe_virtio(&b->machine, &slots, err);
 
 	for (unsigned i = 0; i < hosts->disk_count && ret == 0; i++) {
@@ -100,11 +119,14 @@ int mainboard_plug_virtio(struct mainboard *b, const struct mainboard_hosts *hos
 		ret = plug(b, virtio_vsock_create(hosts->vsock, hosts->loop), hosts, chip, err);
 	if (ret == 0 && hosts->rng)
 		ret = plug(b, virtio_rng_create(hosts->loop), hosts, chip, err);
+	if (ret == 0 && hosts->balloon)
+		ret = plug_balloon(b, hosts, chip, err);
 	return ret;
 }
 
 void mainboard_unplug_virtio(struct mainboard *b)
 {
+	b->balloon = NULL;
 	while (b->virtio_count) {
 		struct virtio_slot *slot = &b->virtio[--b->virtio_count];
 		virtio_mmio_destroy(slot->transport);

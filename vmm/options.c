@@ -244,6 +244,14 @@ static int set_rng(struct options *opt, const struct option_spec *spec, const ch
 	return 0;
 }
 
+static int set_balloon(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
+{
+	if (value[0] == '\0')
+		return bad_value(spec, value, err);
+	opt->config.balloon = strcmp(value, "off") != 0 ? value : NULL;
+	return 0;
+}
+
 static int set_flat_mode(struct options *opt, const struct option_spec *spec, const char *value, struct lull_error *err)
 {
 	int which = pick(value, "long", "real");
@@ -386,6 +394,12 @@ const struct option_spec option_specs[] = {
          .help = "a paravirtual console (hvc0): stdio, null, file=PATH, pty or socket=PATH (there is none)"},
 	{"rng", 0, "on|off", RUN | DUMP, set_rng, .accepts = "on or off",
          .help = "an entropy device, fed by the host's random numbers (on)"},
+	{"balloon", 0, "WHAT", RUN | DUMP, set_balloon,
+         .accepts = "on, off, or size=SIZE, deflate-on-oom, free-page-reporting and stats=SECONDS with commas between "
+                    "them",
+         .help = "a memory balloon: on, off, or [size=SIZE][,deflate-on-oom][,free-page-reporting][,stats=SECONDS]; on "
+                 "is "
+                 "free-page-reporting (off)"},
 	{"timeout", 0, "SECONDS", RUN | DEMO, set_timeout, .accepts = "seconds above 0, such as 10 or 0.5",
          .help = "stop the guest after so long and exit with 124; fractions are fine"},
 	{"on-reboot", 0, "exit|restart", RUN, set_on_reboot, .accepts = "exit or restart",

@@ -406,8 +406,9 @@ static int create(struct lull_vm *vm, const struct lull_config *config, struct l
 	}
 	if (ret == 0)
 		ret = vm_hosts_open(vm, err);
-	vm->config.vsock = NULL;
-	vm->config.disks = vm->config.nets = NULL; /* the caller's, and not needed any more */
+	/* The caller's, and not needed any more. */
+	vm->config.disks = vm->config.nets = NULL;
+	vm->config.vsock = vm->config.balloon = NULL;
 	if (ret == 0)
 		ret = vm_build(vm, err);
 	vm->times.total_ns = clock_ns() - start;

@@ -67,6 +67,7 @@ struct lull_vm {
 	unsigned disk_count;
 	struct net_host *nets[MACHINE_VIRTIO_SLOTS];
 	unsigned net_count;
+	struct balloon_host *balloon; /* or NULL */
 	struct vm_device devices[VM_DEVICES_MAX];
 	unsigned device_count;
 

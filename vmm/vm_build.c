@@ -265,6 +265,7 @@ static int make_board(struct lull_vm *vm, struct lull_error *err)
 		.net_count = vm->net_count,
 		.console = vm->console,
 		.vsock = vm->vsock,
+		.balloon = vm->balloon,
 		.rng = !(vm->config.flags & LULL_NO_RNG),
 	};
 	if (ret == 0)

@@ -3,6 +3,7 @@
  * the guest. */
 #include "vm.h"
 
+#include "balloon_host.h"
 #include "disk_file.h"
 #include "error.h"
 #include "net_host.h"
@@ -64,6 +65,10 @@ int vm_hosts_open(struct lull_vm *vm, struct lull_error *err)
 		ret = open_nets(vm, err);
 	if (ret == 0)
 		ret = open_vsock(vm, err);
+	if (ret == 0 && vm->config.balloon) {
+		vm->balloon = balloon_host_open(vm->config.balloon, vm->config.ram_bytes, err);
+		ret = vm->balloon ? 0 : -EINVAL;
+	}
 	if (ret < 0 || !vm->config.console)
 		return ret;
 	vm->console = chardev_open_as("console", vm->config.console, &vm->log, err);
@@ -77,5 +82,6 @@ void vm_hosts_close(struct lull_vm *vm)
 	while (vm->net_count)
 		net_host_close(vm->nets[--vm->net_count]);
 	vsock_host_close(vm->vsock);
+	balloon_host_close(vm->balloon);
 	chardev_close(vm->console);
 }

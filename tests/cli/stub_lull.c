@@ -255,6 +255,12 @@ int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out)
 	return -EINVAL;
 }
 
+int lull_vm_balloon_stats(const struct lull_vm *vm, struct lull_balloon_stats *out)
+{
+	(void)vm, (void)out;
+	return -ENODEV;
+}
+
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
 {
 	uint64_t polled = vm->config.halt_poll && strcmp(vm->config.halt_poll, "none") != 0 ? 900 : 0;

@@ -244,6 +244,18 @@ int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out)
 	return 0;
 }
 
+int lull_vm_balloon_stats(const struct lull_vm *vm, struct lull_balloon_stats *out)
+{
+	uint64_t *figures = &out->target_bytes,
+		 count = (sizeof(*out) - offsetof(struct lull_balloon_stats, target_bytes)) / sizeof(uint64_t);
+
+	(void)vm;
+	out->guest_has = 1u << LULL_BALLOON_SWAP_IN | 1u << LULL_BALLOON_DIRECT_RECLAIMED;
+	for (uint64_t i = 0; i < count; i++)
+		figures[i] = 1001 + i;
+	return 0;
+}
+
 int lull_vm_vcpu_stats(const struct lull_vm *vm, uint32_t vcpu, struct lull_vcpu_stats *out)
 {
 	uint64_t *numbers = &out->exits;
@@ -425,7 +437,9 @@ static void json_report_has_every_figure(void **state)
 	                       "\"disks\":[{\"uses_io_uring\":true,\"bytes\":1001,\"requests\":1002,\"errors\":1003,"
 	                       "\"inline_done\":1004}],\"nets\":[{\"link_is_up\":false,\"rx_frames\":1001,"));
 	assert_non_null(strstr(text, "\"tx_waits\":1008}],\"vsock\":{\"connections\":7,\"opened\":1001,"));
-	assert_non_null(strstr(text, "\"waits\":1006}}"));
+	assert_non_null(strstr(text, "\"waits\":1006},\"balloon\":{\"target_bytes\":1001,\"actual_bytes\":1002,"));
+	assert_non_null(strstr(text, "\"guest_updates\":1008,\"guest\":{\"swap_in_bytes\":1009,"
+	                             "\"direct_reclaimed_bytes\":1024}}}"));
 	assert_int_equal(text[strlen(text) - 1], '\n');
 	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
 	free(text);

@@ -326,6 +326,21 @@ static void distances(void **state)
 	assert_int_equal(cli_value_distance("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "mem"), 99);
 }
 
+static void a_balloon_is_there_when_it_is_asked_for(void **state)
+{
+	(void)state;
+	accepts("run k");
+	assert_null(opt.config.balloon);
+	accepts("run --balloon off k");
+	assert_null(opt.config.balloon);
+	accepts("run --balloon on k");
+	assert_string_equal(opt.config.balloon, "on");
+	accepts("dump machine --balloon size=64M,stats=1");
+	assert_string_equal(opt.config.balloon, "size=64M,stats=1");
+	refuses("run --balloon ~ k", "--balloon");
+	refuses("run --balloon on --balloon off k", "--balloon");
+}
+
 /* ------------------------------------------------------------------------------ the man page */
 
 static char *read_man_page(void)
@@ -422,6 +437,7 @@ static void ends_and_codes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_balloon_is_there_when_it_is_asked_for),
 		cmocka_unit_test(defaults),
 		cmocka_unit_test(every_spelling),
 		cmocka_unit_test(sizes),
