@@ -30,6 +30,7 @@ hostile  | kvm |  600 | tests/hostile/run.sh
 lib      | kvm |  600 | tests/lib/run.sh
 net      | kvm |  600 | tests/net/run.sh
 vsock    | kvm |  300 | tests/vsock/run.sh
+balloon  | kvm |  300 | tests/balloon/run.sh
 kernel_halt | kvm | 600 | tests/kernel_halt/run.sh
 steal    | kvm |  600 | tests/steal/run.sh
 guest_idle | kvm | 600 | tests/guest_idle/run.sh
@@ -37,7 +38,7 @@ fuzz     |     | 1200 | tests/fuzz/run.sh
 nested   |     | 1800 | tests/nested/run.sh
 lint     |     |  900 | .ci/lint.sh
 '
-quick='build unit model tables guests cli hostile lib net vsock kernel_halt guest_idle lint'
+quick='build unit model tables guests cli hostile lib net vsock balloon kernel_halt guest_idle lint'
 
 build() {
 	if make -s -j2 WERROR=1 all unit; then echo "ok 1 - make all unit"; else echo "not ok 1 - make all unit"; fi
