@@ -49,7 +49,8 @@ resolve_image() {
 
 fetch_kernel() {
 	local name=$1 meta=$2 image dir=$out/deb/$1
-	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/load" ] && return
+	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/load" ] && [ -e "$out/guest-modules/$name/virtio_balloon.ko" ] &&
+		return
 
 	image=$(resolve_image "$meta")
 	if [ -z "$image" ]; then
@@ -67,19 +68,21 @@ fetch_kernel() {
 		(cd "$dir" && apt-get -qq -o APT::Sandbox::User=root download "$image") || die "$image: download failed"
 	fi
 	dpkg -x "$dir"/*.deb "$dir/root" || die "$image: cannot unpack"
-	take_modules "$name" "$dir/root"
+	take_modules "$dir/root" "$out/modules/$name" kvm-amd
+	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon
 	cp "$dir"/root/boot/vmlinuz-* "$out/vmlinuz-$name.tmp"
 	mv "$out/vmlinuz-$name.tmp" "$out/vmlinuz-$name"
 	echo "$image $(dpkg-deb -f "$dir"/*.deb Version)" >"$out/vmlinuz-$name.version"
 	rm -rf "$dir"
 }
 
-# kvm-amd and all it depends on, unpacked, with the order of insmod in `load`.
-take_modules() {
-	local name=$1 tree=$2 dest=$out/modules/$1
+# These modules and all they depend on, unpacked, with the order of insmod in `load`.
+take_modules() { # take_modules TREE DESTINATION MODULE...
+	local tree=$1 dest=$2 mod
+	shift 2
 	rm -rf "$dest" && mkdir -p "$dest"
 	module_order=""
-	add_module "$tree" "$dest" kvm-amd
+	for mod in "$@"; do add_module "$tree" "$dest" "$mod"; done
 	echo "$module_order" >"$dest/load.tmp"
 	mv "$dest/load.tmp" "$dest/load"
 }
@@ -128,6 +131,25 @@ make_host() {
 	cp "$out/guest.cpio" "$tree/guest/initrd"
 	cp "$here/init/host" "$tree/init" && chmod 755 "$tree/init"
 	pack "$tree" "$out/host.cpio"
+	rm -rf "$tree"
+}
+
+# What the scenario with a balloon needs beside the rest: its own guest with the driver, and the script that looks at it.
+make_balloon() {
+	local tree=$out/tree.balloon newest
+	newest=$(ls -t "$here"/init/balloon "$here"/balloon/* "$here"/prepare.sh "$out"/guest-modules/*/load | head -n 1)
+	[ "$out/balloon.cpio" -nt "$newest" ] && return
+	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev,modules}
+	cp /bin/busybox "$tree/bin/busybox"
+	ln -s busybox "$tree/bin/sh"
+	cp -r "$out"/guest-modules/6.12 "$tree/modules/"
+	cp "$here/init/balloon" "$tree/init" && chmod 755 "$tree/init"
+	pack "$tree" "$out/balloon-guest.cpio"
+
+	rm -rf "$tree" && mkdir -p "$tree/balloon"
+	mv "$out/balloon-guest.cpio" "$tree/balloon/initrd"
+	cp "$here"/balloon/test.sh "$tree/balloon/"
+	pack "$tree" "$out/balloon.cpio"
 	rm -rf "$tree"
 }
 
@@ -193,7 +215,7 @@ make_qemu() {
 
 case ${1:-} in
 '') ;;
---refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out"/*.cpio "$out/qemu-system" "$out/baseline" ;;
+--refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out/guest-modules" "$out"/*.cpio "$out/qemu-system" "$out/baseline" ;;
 *) die "usage: prepare.sh [--refresh]" ;;
 esac
 
@@ -205,4 +227,5 @@ done
 fetch_qemu
 make_guest
 make_host
+make_balloon
 make_qemu

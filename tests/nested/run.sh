@@ -129,6 +129,13 @@ tiny_idle() { # tiny_idle IRQCHIP
 		"exec /bin/lull run --cpus 4 --irqchip $1 /files/idle.elf"
 }
 
+# Memory that the guest frees comes back: the script says what is wrong.
+balloon() { # balloon IRQCHIP
+	local name=6.12-$1-2cpu-balloon
+	[[ $name =~ $only ]] || return
+	scenario "$name" 0 other none '' "limit=180" "exec sh /balloon/test.sh $1 $lull_args"
+}
+
 # QEMU's own log on the same kernel: what the kernel complains about on any monitor here.
 baseline_configs() {
 	local kernel apic
@@ -206,13 +213,14 @@ make_scenarios() {
 	${matrix}_matrix $chips
 	if [ "$monitor" = lull ]; then
 		for m in $chips; do tiny_idle "$m"; done
+		balloon user
 	fi
 }
 
 #------------------------------------------------------------- the emulated host
 
 stage_host() { # stage_host FIRST: the archive for the scenarios from FIRST on
-	local tree=$work/tree n dir spec src dest
+	local tree=$work/tree n dir spec src dest parts
 	rm -rf "$tree" && mkdir -p "$tree/batch" "$tree/bin" "$tree/files"
 	for ((n = $1; n <= scenario_count; n++)); do
 		dir=$(printf %03d "$n")
@@ -228,11 +236,10 @@ stage_host() { # stage_host FIRST: the archive for the scenarios from FIRST on
 	done
 	(cd "$tree" && find . -mindepth 1 | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) >"$work/batch.cpio" ||
 		die "cannot pack the scenarios"
-	if grep -q qemu-system "$tree"/batch/*/cmd; then
-		cat "$build/host.cpio" "$build/qemu.cpio" "$work/batch.cpio" >"$work/initrd"
-	else
-		cat "$build/host.cpio" "$work/batch.cpio" >"$work/initrd"
-	fi
+	parts=("$build/host.cpio")
+	grep -q qemu-system "$tree"/batch/*/cmd && parts+=("$build/qemu.cpio")
+	grep -q /balloon "$tree"/batch/*/cmd && parts+=("$build/balloon.cpio")
+	cat "${parts[@]}" "$work/batch.cpio" >"$work/initrd"
 	rm -rf "$tree"
 }
 
