@@ -123,6 +123,9 @@ static const struct field vcpu_fields[] = {
 	NUMBER(lull_vcpu_stats, prewakes),
 	NUMBER(lull_vcpu_stats, window_ns),
 	NUMBER(lull_vcpu_stats, wake_cost_ns),
+	NUMBER(lull_vcpu_stats, poll_control),
+	NUMBER(lull_vcpu_stats, steal_ns),
+	NUMBER(lull_vcpu_stats, preempted_flags),
 	{0},
 };
 

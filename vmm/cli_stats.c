@@ -60,6 +60,9 @@ static void add_halts(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats 
 	sum->prewakes += more->prewakes;
 	larger(&sum->window_ns, more->window_ns);
 	larger(&sum->wake_cost_ns, more->wake_cost_ns);
+	sum->poll_control += more->poll_control; /* on how many the host may poll */
+	sum->steal_ns += more->steal_ns;
+	sum->preempted_flags += more->preempted_flags;
 }
 
 static void add_vcpu(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats *more)
@@ -240,6 +243,19 @@ static void print_refusals(FILE *out, const struct lull_vcpu_stats *s)
 	fputc('\n', out);
 }
 
+/* Only if there was any. */
+static void print_steal(FILE *out, const struct lull_vcpu_stats *s)
+{
+	char told[24];
+
+	if (!s->steal_ns && !s->preempted_flags)
+		return;
+	cli_stats_time(told, sizeof(told), s->steal_ns);
+	fprintf(out, "%-18s%s\n%-18s %6s", "steal time", "   told  flags", "", told);
+	print_counts(out, &s->preempted_flags, 1);
+	fputc('\n', out);
+}
+
 void cli_stats_print(FILE *out, const struct cli_stats *runs, size_t count)
 {
 	bool kernel = true;
@@ -258,4 +274,5 @@ void cli_stats_print(FILE *out, const struct cli_stats *runs, size_t count)
 		return;
 	print_polling(out, &runs[0].sum);
 	print_refusals(out, &runs[0].sum);
+	print_steal(out, &runs[0].sum);
 }

@@ -89,7 +89,7 @@ void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hoo
 	h->shared = shared;
 	h->hooks = hooks;
 	h->tsc_khz = tsc_khz;
-	h->guest_allows = true;
+	atomic_init(&h->guest_allows, true);
 	take_up_config(h);
 }
 
@@ -106,7 +106,7 @@ static enum halt_refusal refusal(struct halt *h, uint64_t now_ns)
 {
 	if (atomic_load_explicit(&h->shared->off, memory_order_relaxed))
 		return HALT_REFUSED_OFF;
-	if (!h->guest_allows)
+	if (!atomic_load_explicit(&h->guest_allows, memory_order_relaxed))
 		return HALT_REFUSED_GUEST;
 	if (!budget_left(&h->budget, now_ns) || !budget_left(&h->shared->vm_budget, now_ns))
 		return HALT_REFUSED_BUDGET;

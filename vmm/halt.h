@@ -91,7 +91,7 @@ struct halt {
 	unsigned generation;
 	enum cpu_wait wait;
 	bool may_ask;      /* the policy polls at all */
-	bool guest_allows; /* MSR_KVM_POLL_CONTROL, bit 0 */
+	atomic_bool guest_allows; /* MSR_KVM_POLL_CONTROL, bit 0; others read it */
 	struct policy_spec spec;
 	struct power power;
 	struct contention contention;

@@ -16,6 +16,7 @@
 
 #include <errno.h>
 #include <linux/kvm.h>
+#include <linux/kvm_para.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,8 @@ static int kernel_create(struct irqchip **chip, const struct irqchip_config *con
 	if (kvm_check(config->kvm, KVM_CAP_SPLIT_IRQCHIP) <= 0 || kvm_check(config->kvm, KVM_CAP_SIGNAL_MSI) <= 0)
 		return error_set(err, -ENOTSUP, "irqchip: this KVM has no split irqchip; use --irqchip user");
 	int ret = kvm_enable(config->kvm, KVM_CAP_SPLIT_IRQCHIP, IOAPIC_PINS, err);
+	if (ret == 0)
+		ret = kvm_watch_poll_control(config->kvm, err);
 	if (ret < 0)
 		return ret;
 	struct irqchip_kernel *k = calloc(1, sizeof(*k));
@@ -183,7 +186,11 @@ static int kernel_msr_read(struct irqchip *chip, struct vcpu *v, uint32_t index,
 
 static int kernel_msr_write(struct irqchip *chip, struct vcpu *v, uint32_t index, uint64_t value)
 {
-	return kernel_msr_read(chip, v, index, &value);
+	(void)chip;
+	/* KVM polls, so it has to know. Then the common code takes note of it. */
+	if (index == MSR_KVM_POLL_CONTROL && vcpu_set_msr(v, index, value) < 0)
+		return -EINVAL;
+	return -ENOENT;
 }
 
 static void kernel_describe(struct irqchip *chip, struct vcpu *v, char *text, size_t size)

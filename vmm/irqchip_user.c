@@ -194,7 +194,7 @@ static void do_init(struct vcpu *v, struct user_cpu *c)
 	c->nmi_pending = c->nmi_given = false;
 	c->pv_eoi = 0;
 	c->pv_eoi_armed = false;
-	v->halt.guest_allows = true; /* MSR_KVM_POLL_CONTROL */
+	atomic_store(&v->halt.guest_allows, true); /* MSR_KVM_POLL_CONTROL */
 	int ret = vcpu_setup_init(v);
 	if (ret < 0)
 		vcpu_end(v, LULL_EXIT_KVM_ERROR, 0, "vcpu %u: INIT: %s", v->index, strerror(-ret));

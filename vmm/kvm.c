@@ -197,6 +197,19 @@ int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err)
 	return 0;
 }
 
+int kvm_watch_poll_control(struct kvm *kvm, struct lull_error *err)
+{
+	uint64_t bitmap = 0;
+	struct kvm_msr_filter filter = {
+		.flags = KVM_MSR_FILTER_DEFAULT_ALLOW,
+		.ranges = {{KVM_MSR_FILTER_WRITE, 1, MSR_KVM_POLL_CONTROL, (uint8_t *)&bitmap}},
+	};
+	int ret = kvm_enable(kvm, KVM_CAP_X86_USER_SPACE_MSR, KVM_MSR_EXIT_REASON_FILTER, err);
+	if (ret == 0 && ioctl(kvm->vm_fd, KVM_X86_SET_MSR_FILTER, &filter) < 0)
+		ret = error_sys(err, -errno, "KVM_X86_SET_MSR_FILTER");
+	return ret;
+}
+
 struct kvm_cpuid2 *kvm_supported_cpuid(const struct kvm *kvm, unsigned extra, struct lull_error *err)
 {
 	for (unsigned room = 128; room <= 4096; room *= 2) {

@@ -45,6 +45,9 @@ int kvm_stats_fd(int vcpu_fd);
  * steal time if asked for. */
 int kvm_route_msrs(struct kvm *kvm, bool steal_time, struct lull_error *err);
 
+/* For a VM in which KVM halts: what guests write to MSR_KVM_POLL_CONTROL comes out, and no other MSR. */
+int kvm_watch_poll_control(struct kvm *kvm, struct lull_error *err);
+
 /* Rate of the host's TSC: KVM's word, or measured over 20 ms where KVM does not say. */
 uint64_t kvm_tsc_khz(const struct kvm *kvm);
 

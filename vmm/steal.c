@@ -114,6 +114,7 @@ static void account(struct steal *s)
 	if (delay <= s->counted_ns)
 		return;
 	s->value_ns += delay - s->counted_ns;
+	stat_add(&s->stats.told_ns, delay - s->counted_ns);
 	s->counted_ns = delay;
 	publish(s);
 }

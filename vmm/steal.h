@@ -69,6 +69,7 @@ struct steal_config {
 };
 
 struct steal_stats {
+	stat_t told_ns;              /* vCPU thread: added to the area */
 	stat_t updates;              /* vCPU thread: of the area */
 	stat_t returns;              /* vCPU thread: records taken */
 	stat_t flagged;              /* under lock: flag set before the vCPU was back */

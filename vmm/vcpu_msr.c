@@ -16,7 +16,7 @@ static int read_msr(struct vcpu *v, uint32_t index, uint64_t *value)
 		return ret;
 	switch (index) {
 	case MSR_KVM_POLL_CONTROL:
-		*value = v->halt.guest_allows;
+		*value = atomic_load(&v->halt.guest_allows);
 		return 0;
 	case MSR_KVM_STEAL_TIME:
 		return steal_msr_read(&v->steal, value);
@@ -47,7 +47,7 @@ static int write_msr(struct vcpu *v, uint32_t index, uint64_t value)
 	case MSR_KVM_POLL_CONTROL:
 		if (value & ~1ull) /* bits 63:1 are reserved */
 			return -EINVAL;
-		v->halt.guest_allows = value;
+		atomic_store(&v->halt.guest_allows, value);
 		return 0;
 	case MSR_KVM_STEAL_TIME:
 		return write_steal_time(v, value);

@@ -3,7 +3,8 @@
  * vm_halt.c - kernel backend: KVM halts and polls, and --halt-poll says how far, by the limit of its poll window
  * (KVM_CAP_HALT_POLL of the VM, which may be set while vCPUs run). For the policy `cost` the limit follows what KVM's
  * statistics show (halt_kernel.c); off switch, power policy and budget make it 0 while they forbid polling. The guest's
- * poll control KVM honours by itself, and it stops polling when another task wants the CPU.
+ * poll control KVM honours by itself (what is written there comes by us, so it is known), and it stops polling when
+ * another task wants the CPU.
  *
  * The I/O thread looks at the statistics every 10 to 100 ms while vCPUs halt often. When they do not, it stops: then
  * the looks of vm_dead.c, which end when the guest is at rest, tell whether that has changed.
@@ -122,6 +123,15 @@ static void apply(struct lull_vm *vm)
 		h->limit_ns = ns;
 }
 
+/* Why this vCPU was not allowed to poll. KVM asks the guest's poll control by itself; here it is only known. */
+static enum halt_refusal vcpu_refusal(const struct lull_vm *vm, unsigned index)
+{
+	const struct vm_halt *h = &vm->kernel_halt;
+	bool guest_allows = atomic_load(&vm->vcpus[index].halt.guest_allows);
+	bool is_asked = (h->governs || h->wanted_ns) && h->refused != HALT_REFUSED_OFF;
+	return is_asked && !guest_allows ? HALT_REFUSED_GUEST : h->refused;
+}
+
 /* Adds up what the vCPUs did since the last look, and books it. */
 static void take_stock(struct lull_vm *vm, struct kvm_halt_stats *sum)
 {
@@ -136,9 +146,11 @@ static void take_stock(struct lull_vm *vm, struct kvm_halt_stats *sum)
 		v->last = now;
 		budget_spend(&v->budget, since.poll_success_ns + since.poll_fail_ns);
 		budget_spend(&vm->halt.vm_budget, since.poll_success_ns + since.poll_fail_ns);
-		if (h->refused != HALT_REFUSALS)
-			v->refused[h->refused] += kvm_halt_stats_halts(&since);
-		kvm_halt_stats_add(sum, &since);
+		enum halt_refusal why = vcpu_refusal(vm, i);
+		if (why != HALT_REFUSALS)
+			v->refused[why] += kvm_halt_stats_halts(&since);
+		if (why != HALT_REFUSED_GUEST) /* its halts do not depend on the limit */
+			kvm_halt_stats_add(sum, &since);
 	}
 }
 

@@ -323,6 +323,22 @@ static void powersave_makes_the_limit_zero(void **state)
 	assert_int_equal(system(command), 0);
 }
 
+/* The MSR is KVM's, and lull sees what goes into it. The policy learns nothing from halts that cannot be polled. */
+static void a_guest_that_polls_itself_is_not_polled(void **state)
+{
+	(void)state;
+	struct lull_vm *vm = create("idle_tick", "hz=4000 seconds=4 self=1", "cost:wake=1ms,switch=300us");
+	assert_int_equal(stats(vm).poll_control, 1);
+	assert_int_equal(lull_vm_start(vm, NULL), 0);
+	REACHES(vm, poll_refused[LULL_REFUSED_GUEST], 500);
+	struct lull_vcpu_stats s = stats(vm);
+	assert_int_equal(s.poll_control, 0);
+	assert_int_equal(s.halt_attempted_poll, 0);
+	REACHES(vm, poll_control, 1);
+	assert_polls(vm);
+	lull_vm_destroy(vm);
+}
+
 /* ------------------------------------------------------------------------------------- governor */
 
 /* A tick of 4 kHz is 250 us: KVM with a limit above that polls all the time. */
@@ -437,6 +453,7 @@ int main(void)
 		cmocka_unit_test(a_reset_keeps_the_limit),
 		cmocka_unit_test(the_budget_stops_the_polling),
 		cmocka_unit_test(powersave_makes_the_limit_zero),
+		cmocka_unit_test(a_guest_that_polls_itself_is_not_polled),
 		cmocka_unit_test(cost_does_not_poll_through_a_tick),
 		cmocka_unit_test(cost_moves_the_limit),
 		cmocka_unit_test(a_guest_that_comes_to_rest_wakes_nobody),
