@@ -199,7 +199,7 @@ enum lull_refusal {
 struct lull_wake_stats {
 	uint64_t wakes;      /* halts ended by this source */
 	uint64_t polled;     /* of these, seen while polling */
-	uint64_t slept;      /* of these, the thread slept */
+	uint64_t slept;      /* of these, the thread slept; events between poll and sleep count in neither */
 	uint64_t latency_ns; /* sum, from the event's time stamp to the vCPU runnable again */
 	uint64_t latency_max_ns;
 };

@@ -275,6 +275,8 @@ static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 	struct wake_watch watch[WAKE_WATCH_MAX];
 	unsigned watches = poll_hooks_watch(h->hooks, watch, WAKE_WATCH_MAX);
 	int ret = wake_block_watching(h->wake, ticket, deadline_ns, watch, watches);
+	if (ret == -EAGAIN) /* it did not sleep: what that took says nothing of sleeps */
+		return false;
 	if (measure)
 		h->sample.switch_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
 	h->slept_ns += clock_ns() - start_ns;
@@ -293,8 +295,11 @@ static bool sleep_phase(struct halt *h, uint32_t ticket, uint64_t deadline_tsc)
 		sleep_until(h, ticket, deadline_tsc);
 		return false;
 	}
+	uint64_t before = h->slept_ns;
 	if (!sleep_until(h, ticket, until))
 		return false;
+	if (h->slept_ns == before) /* the time had come already */
+		return true;
 	uint64_t now = clock_tsc();
 	h->sample.wake_ns[0] = now > until ? to_ns(h, now - until) : 0;
 	stat_add(&h->stats.prewakes, 1);
@@ -332,12 +337,15 @@ static void count_end(struct halt *h, enum wake_cause cause, uint64_t latency_ns
 	struct halt_stats *s = &h->stats;
 	struct halt_wake_stats *w = &s->sources[cause == WAKE_DEVICE && h->inline_io ? WAKE_INLINE : cause];
 	stat_add(&w->wakes, 1);
-	stat_add(h->polled_now ? &w->polled : &w->slept, 1);
+	if (h->polled_now)
+		stat_add(&w->polled, 1);
+	else if (h->slept_ns)
+		stat_add(&w->slept, 1);
 	stat_add(&w->latency_ns, latency_ns);
 	stat_max(&w->latency_max_ns, latency_ns);
 	count_bucket(s->latency_hist, latency_ns);
 	if (h->plan.poll_ns) {
-		bool success = h->polled_now && h->phase == HALT_POLL;
+		bool success = !h->slept_ns;
 		if (success)
 			stat_add(&s->successful_poll, 1);
 		stat_add(success ? &s->poll_success_ns : &s->poll_fail_ns, h->sample.poll_ns + h->sample.spin_ns);

@@ -71,14 +71,16 @@ int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, c
                         unsigned count)
 {
 	uint32_t asleep = ticket | WAKE_ASLEEP, word = ticket;
+	bool slept = false;
 	int ret = 0;
 
 	if (!atomic_compare_exchange_strong(&w->word, &word, asleep))
-		return 0;
+		return -EAGAIN;
 	while (ret != -ETIMEDOUT && ret != -EINTR) {
 		ret = futex_wait(w, asleep, deadline_ns, watch, count < WAKE_WATCH_MAX ? count : WAKE_WATCH_MAX);
+		slept = slept || ret != -EAGAIN;
 		if (atomic_load_explicit(&w->word, memory_order_acquire) != asleep)
-			return 0;
+			return slept ? 0 : -EAGAIN;
 		if (ret == -EAGAIN && count) /* not because of our word */
 			ret = -EINTR;
 	}

@@ -64,7 +64,7 @@ static inline bool wake_posted(struct wake *w, uint32_t ticket)
 }
 
 /* Owner. (3): sleeps until a post or the CLOCK_MONOTONIC deadline in ns (WAKE_NEVER: none).
- * 0: posted (maybe without sleeping), -ETIMEDOUT, or -EINTR after a signal. */
+ * 0: posted, -EAGAIN: posted before it fell asleep, -ETIMEDOUT, or -EINTR after a signal. */
 int wake_block(struct wake *w, uint32_t ticket, uint64_t deadline_ns);
 
 /* A word that the kernel writes while this thread sleeps, in work that it does on this thread: the tail of a completion

@@ -12,6 +12,7 @@ enum {
 	LOOK_NS = 1,
 	TURN_NS = 50,
 	LATENCY_NS = 3000, /* of a fake sleep */
+	REFUSED_NS = 500,  /* of one that is refused */
 	KHZ = 1000000,
 };
 static uint64_t fake_now;
@@ -101,8 +102,10 @@ int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, c
 	(void)watch;
 	slept_until = deadline_ns;
 	run_posts(fake_now);
-	if (wake_posted(w, ticket))
-		return 0;
+	if (wake_posted(w, ticket)) {
+		fake_now += REFUSED_NS;
+		return -EAGAIN;
+	}
 	sleeps++;
 	if (signal_next) {
 		signal_next = false;
@@ -334,6 +337,58 @@ static void a_post_within_the_window_is_seen_without_sleeping(void **state)
 	assert_int_equal(s->wake_ns[0], POLICY_NEVER);
 	assert_int_equal(get(&h.stats.successful_poll), 1);
 	assert_int_equal(get(&h.stats.sources[WAKE_IPI].polled), 1);
+}
+
+/* Between the last look and the sleep: what that took is neither a wake latency nor the price of a sleep. */
+static void a_post_that_refuses_the_sleep_teaches_nothing_of_sleeps(void **state)
+{
+	(void)state;
+	stat_add(&h.stats.halts, SWITCH_EVERY - 1); /* the next one measures the switch */
+	uint32_t t = ticket();
+	atomic_fetch_add(&word.word, 4);
+	halt_wait(&h, t, WAKE_NEVER);
+	halt_end(&h, WAKE_IPI, fake_now - 1);
+	assert_int_equal(sleeps, 0);
+	const struct policy_sample *s = last_sample();
+	assert_int_equal(s->wake_ns[0], POLICY_NEVER);
+	assert_int_equal(s->wake_ns[1], POLICY_NEVER);
+	assert_int_equal(s->switch_ns, 0);
+	assert_int_equal(get(&h.stats.wakeup), 0);
+	assert_int_equal(get(&h.stats.wait_ns), 0);
+	assert_int_equal(get(&h.stats.sources[WAKE_IPI].wakes), 1);
+	assert_int_equal(get(&h.stats.sources[WAKE_IPI].slept), 0);
+	stat_add(&h.stats.halts, SWITCH_EVERY - 1);
+	one_halt(40000, 0, WAKE_IPI); /* as it is with a sleep */
+	assert_true(last_sample()->switch_ns >= LATENCY_NS);
+	assert_int_equal(get(&h.stats.wakeup), 1);
+}
+
+/* The same right behind a poll, in some of the gaps between two looks: KVM calls that a successful poll. */
+static void a_post_between_poll_and_sleep_is_a_successful_poll(void **state)
+{
+	unsigned found = 0;
+	for (uint64_t offset = 9900; offset < 10200; offset++) {
+		setup(state);
+		script.poll_ns = 10000;
+		one_halt(offset, 0, WAKE_IPI);
+		if (sleeps || get(&h.stats.sources[WAKE_IPI].polled))
+			continue;
+		found++;
+		assert_int_equal(last_sample()->wake_ns[0], POLICY_NEVER);
+		assert_int_equal(get(&h.stats.successful_poll), 1);
+		assert_int_equal(get(&h.stats.sources[WAKE_IPI].slept), 0);
+	}
+	assert_true(found > 0);
+}
+
+static void a_sleep_whose_end_has_passed_is_none(void **state)
+{
+	(void)state;
+	script = (struct policy_plan){.poll_ns = 10000, .sleep_ns = 5000, .spin_ns = 20000};
+	one_halt(15000, 0, WAKE_IPI);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(last_sample()->wake_ns[0], POLICY_NEVER);
+	assert_int_equal(get(&h.stats.prewakes), 0);
 }
 
 static void a_post_after_the_window_finds_a_sleeper(void **state)
@@ -762,6 +817,9 @@ int main(void)
 		TEST(a_plan_without_polling_sleeps_at_once),
 		TEST(a_post_before_the_first_look_is_a_hit_of_length_0),
 		TEST(a_post_within_the_window_is_seen_without_sleeping),
+		TEST(a_post_that_refuses_the_sleep_teaches_nothing_of_sleeps),
+		TEST(a_post_between_poll_and_sleep_is_a_successful_poll),
+		TEST(a_sleep_whose_end_has_passed_is_none),
 		TEST(a_post_after_the_window_finds_a_sleeper),
 		TEST(a_timer_within_the_window_is_polled_for),
 		TEST(the_sleep_ends_at_the_timer),

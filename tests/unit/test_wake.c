@@ -92,7 +92,8 @@ static struct {
 	struct wake wake;
 	int futex_errno; /* of the sleep that ended */
 	bool kicked;     /* a signal is pending or immediate_exit is set */
-	unsigned work, consumed, sleeps, entries, futex_wakes, kicks, timeouts, interrupts;
+	unsigned work, consumed, sleeps, naps, entries, futex_wakes, kicks, timeouts,
+		interrupts; /* naps: real sleeps */
 } s;
 
 #ifdef __SANITIZE_THREAD__
@@ -247,6 +248,7 @@ static long test_syscall(long number, ...)
 		errno = EAGAIN;
 		return -1;
 	}
+	s.naps++;
 	block_until_released(IN_FUTEX);
 	errno = s.futex_errno;
 	return s.futex_errno ? -1 : 0;
@@ -293,11 +295,13 @@ static void owner_sleeps(unsigned posts)
 		if (take_work())
 			continue;
 		s.sleeps++;
+		unsigned naps = s.naps;
 		ret = wake_block(&s.wake, ticket, WAKE_NEVER);
+		assert_int_equal(ret == -EAGAIN, s.naps == naps);
 		s.timeouts += ret == -ETIMEDOUT;
 		s.interrupts += ret == -EINTR;
 		assert_int_equal(s.wake.word & WAKE_STATE_MASK, WAKE_LOOKING);
-		assert_true(ret != 0 || s.wake.word != ticket);
+		assert_true((ret != 0 && ret != -EAGAIN) || s.wake.word != ticket);
 	}
 }
 
@@ -554,7 +558,7 @@ static void a_post_after_the_ticket_refuses_sleep_and_entry(void **state)
 	assert_false(wake_posted(&w, ticket));
 	assert_int_equal(wake_post(&w, WAKE_IPI, 1), WAKE_LOOKING);
 	assert_true(wake_posted(&w, ticket));
-	assert_int_equal(wake_block(&w, ticket, WAKE_NEVER), 0);
+	assert_int_equal(wake_block(&w, ticket, WAKE_NEVER), -EAGAIN);
 	assert_false(wake_enter(&w, ticket));
 	assert_true(wake_enter(&w, wake_ticket(&w)));
 }
@@ -630,7 +634,7 @@ static void the_count_wraps_without_touching_the_state(void **state)
 	assert_true(wake_enter(&w, ticket));
 	assert_int_equal(wake_post(&w, WAKE_IPI, 1), WAKE_IN_GUEST);
 	assert_int_equal(wake_ticket(&w), 0);
-	assert_int_equal(wake_block(&w, ticket, WAKE_NEVER), 0);
+	assert_int_equal(wake_block(&w, ticket, WAKE_NEVER), -EAGAIN);
 }
 
 /* ---- real threads ---- */
