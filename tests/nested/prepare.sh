@@ -109,10 +109,11 @@ pack() { # pack DIRECTORY ARCHIVE
 
 # Redone when an init script is newer than the archive.
 make_guest() {
-	[ "$out/guest.cpio" -nt "$here/init/guest" ] && return
+	[ "$out/guest.cpio" -nt "$here/init/guest" ] && [ "$out/guest.cpio" -nt "$here/kexec.c" ] && return
 	local tree=$out/tree.guest
 	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev}
 	cp /bin/busybox "$tree/bin/busybox"
+	musl-gcc -static -Os -Wall -Wextra -Werror "$here/kexec.c" -o "$tree/bin/kexec" || die "kexec.c does not compile"
 	ln -s busybox "$tree/bin/sh"
 	cp "$here/init/guest" "$tree/init" && chmod 755 "$tree/init"
 	pack "$tree" "$out/guest.cpio"

@@ -14,7 +14,7 @@ lull=${LULL:-$root/build/lull}
 usage() {
 	cat <<-'END'
 	usage: run.sh [options]
-	  (default)              quick matrix, under 6 minutes
+	  (default)              quick matrix, about 7 minutes
 	  --full                 whole matrix: 2 kernels x 1, 2, 4 vCPUs x both APIC modes x both irqchips x both ends
 	  --only PATTERN         only scenarios whose name matches this extended regular expression
 	  --list                 print the names and stop
@@ -121,6 +121,28 @@ guest() { # guest MONITOR KERNEL IRQCHIP CPUS APIC END
 		"$vars" "$(guest_command "$1" "$2" "$3" "$4" "$5" "$6")"
 }
 
+# Who polls: the guest itself, or lull for it. The first kernel runs the second, and that one resets the machine.
+polls() { # polls IRQCHIP
+	local name=6.12-$1-2cpu-haltpoll line="console=ttyS0 loglevel=5 panic=-1 lull.end=ask"
+	[[ $name =~ $only ]] || return
+	scenario "$name" 0 test 6.12 "-v kernel=6.12 -v cpus=2 -v apic=x2apic -v end=poweroff -v boots=3 -v notes=polls -v chip=$1" \
+		"limit=240 kind=polls" "cd / || exit
+		(cat guest/initrd; printf '%s\n' guest guest/vmlinuz-6.12 guest/initrd | cpio -o -H newc) >/tmp/initrd
+		exec /bin/lull run --cpus 2 --mem 512M --irqchip $1 --serial stdio --timeout 230 --on-reboot restart --initrd /tmp/initrd \
+		--stats /tmp/stats --stats-interval 0.5 --halt-poll fixed:5ms --cmdline '$line' $lull_args /guest/vmlinuz-6.12"
+}
+
+# What the host takes from a guest that wants more than it gets, and what the guest is told of it.
+steal() { # steal IRQCHIP MODE
+	local name=6.12-$1-2cpu-steal-$2 line="console=ttyS0 loglevel=5 panic=-1 lull.end=ask"
+	[[ $name =~ $only ]] || return
+	scenario "$name" 0 test 6.12 \
+		"-v kernel=6.12 -v cpus=2 -v apic=x2apic -v end=poweroff -v boots=1 -v notes=steal -v mode=$2" \
+		"limit=240 kind=steal" "exec /bin/lull run --cpus 2 --mem 512M --irqchip $1 --serial stdio --timeout 230 \
+		--cpu-affinity 0:1 --steal-time $2 --stats /tmp/stats --stats-interval 0.5 --initrd /guest/initrd --cmdline '$line' \
+		$lull_args /guest/vmlinuz-6.12"
+}
+
 # A guest without any timer must not wake this monitor at all (halts are the point of it).
 tiny_idle() { # tiny_idle IRQCHIP
 	local name=tiny-$1-4cpu-idle
@@ -211,10 +233,15 @@ make_scenarios() {
 	[ "$monitor" = qemu ] && chips=qemu
 	# shellcheck disable=SC2086 # a list of words
 	${matrix}_matrix $chips
-	if [ "$monitor" = lull ]; then
-		for m in $chips; do tiny_idle "$m"; done
-		balloon user
-	fi
+	[ "$monitor" = lull ] || return
+	for m in $chips; do tiny_idle "$m"; done
+	balloon user
+	polls user
+	steal user vmm
+	[ $matrix = full ] || return
+	polls kernel
+	steal user kvm
+	steal kernel kvm
 }
 
 #------------------------------------------------------------- the emulated host
@@ -287,7 +314,7 @@ run_host() {
 	stage_host "$first"
 	start_host
 	waited=0 waited_at=$SECONDS
-	deadline=$((SECONDS + 120 + (scenario_count - first + 1) * (limit > 120 ? limit + 60 : 180)))
+	deadline=$((SECONDS + 120 + (scenario_count - first + 1) * (limit > 240 ? limit + 60 : 300)))
 	while :; do
 		sleep 0.5
 		ended=$(grep -ac '^@END' "$work/data")

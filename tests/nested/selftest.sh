@@ -109,5 +109,81 @@ expect "a switch" 'lull-vcpu0 .* voluntary=3' 0 still
 : >"$tmp/t.note"
 expect "no thread" 'no vCPU thread' 0 still
 
+# Who polls, and what is stolen: two logs of their own.
+three="-v kernel=6.12 -v cpus=2 -v apic=x2apic -v end=poweroff -v boots=3 -v notes=polls -v chip=user"
+polls() {
+	for driver in none haltpoll none; do
+		sed "/^GUEST end/d; /^\[   12/d; s/^GUEST apic=.*/&\nGUEST cpuidle=$driver/" "$tmp/good.log"
+		[ $driver = haltpoll ] && echo "<4>[    3.000000] Spurious LAPIC timer interrupt on cpu 0" | sed 's/^<4>//'
+		echo "GUEST end=poweroff"
+	done >"$tmp/t.log"
+	: >"$tmp/t.err"
+	while read -r place boots control0 control1 halts tried guest; do
+		echo "figures at=$place vcpu=0 boots=$boots control=$control0 halts=$halts tried=$tried guest=$guest told=0"
+		echo "figures at=$place vcpu=1 boots=$boots control=$control1 halts=$halts tried=$tried guest=$guest told=0"
+	done >"$tmp/t.note" <<-'END'
+		plain 1 1 1 500 300 0
+		itself 1 0 0 900 400 200
+		itself 1 0 0 960 400 260
+		offline 1 0 1 980 400 280
+		online 1 0 0 990 400 290
+		reset 2 1 1 300 200 0
+		reset 2 1 1 400 260 0
+	END
+}
+wrong_polls() { # wrong_polls SED-SCRIPT REASON-PATTERN
+	polls
+	sed -i "$1" "$tmp/t.note"
+	sed -i "$1" "$tmp/t.log"
+	expect "$1" "$2" 0 "$three"
+}
+polls
+expect "good polls" '' 0 "$three"
+wrong_polls '/at=itself vcpu=1/s/control=0/control=1/' "vCPU 1 at 'itself' is 1, expected 0"
+wrong_polls '/at=offline vcpu=1/s/control=1/control=0/' "vCPU 1 at 'offline' is 0, expected 1"
+wrong_polls '/at=online vcpu=1/s/control=0/control=1/' "vCPU 1 at 'online' is 1, expected 0"
+wrong_polls '/at=reset vcpu=0/s/control=1/control=0/' "vCPU 0 at 'reset' is 0, expected 1"
+wrong_polls '/at=online/d' "no figures of vCPU 0 at 'online'"
+wrong_polls '/at=plain/s/tried=300/tried=0/' 'vCPU 0 was never polled for'
+wrong_polls 's/halts=960/halts=902/' 'vCPU 0 hardly halted: 2'
+wrong_polls '/halts=960/s/tried=400/tried=401/' 'polls itself, and was polled for 1 times'
+wrong_polls 's/guest=260/guest=200/' 'refusals were not counted for vCPU 0'
+wrong_polls 's/tried=260/tried=200/' 'is not polled for after the reset'
+wrong_polls '/at=reset/s/boots=2/boots=1/' "expected the second boot at 'reset', found 1"
+wrong_polls 's/cpuidle=haltpoll/cpuidle=none/' 'cpuidle drivers of the three kernels: none none none'
+
+stolen="$good -v notes=steal -v mode=vmm"
+steal() {
+	local n
+	fresh
+	for n in 1 2 3 4 5 6; do
+		echo "steal ${n}000000000 ${n}100000000 ${n}10 ${n}15 ${n}200000000 ${n}200000000" >>"$tmp/t.note"
+		for _ in 1 2 3 4 5; do echo "GUEST steal ${n}10 ${n}15"; done
+	done >"$tmp/reads"
+	sed -i "/^GUEST problems begin/{
+		r $tmp/reads
+		N
+	}" "$tmp/t.log"
+	echo 'figures at=end vcpu=0 boots=1 control=1 halts=1 tried=1 guest=0 told=6150000000' >>"$tmp/t.note"
+	echo 'figures at=end vcpu=1 boots=1 control=1 halts=1 tried=1 guest=0 told=6190000000' >>"$tmp/t.note"
+	echo 'waited 6200000000 6200000000' >>"$tmp/t.note"
+}
+wrong_steal() { # wrong_steal SED-SCRIPT REASON-PATTERN
+	steal
+	sed -i "$1" "$tmp/t.note"
+	sed -i "$1" "$tmp/t.log"
+	expect "$1" "$2" 0 "$stolen"
+}
+steal
+expect "good steal" '' 0 "$stolen"
+expect "steal by KVM" 'lull claims to have told vCPU 0' 0 "${stolen/vmm/kvm}"
+wrong_steal 's/^steal 4\(.*\) 410 /steal 4\1 360 /' 'vCPU 0 waited for 2800 to 3200 ms, and the guest says 2500'
+wrong_steal 's/^steal 4\(.*\) 415 /steal 4\1 455 /' 'vCPU 1 waited for 2900 to 3100 ms, and the guest says 3400'
+wrong_steal '0,/^GUEST steal 510 515/s/^GUEST steal 510 515/GUEST steal 310 515/' 'steal of CPU 0 went back from 410 to 310'
+wrong_steal 's/^steal [56].*//' 'expected 6 samples and 50 reads, found 4 and'
+wrong_steal 's/told=6150000000/told=5900000000/' 'lull told vCPU 0 of 5900 ms, and the guest says 6100'
+wrong_steal 's/told=6190000000/told=6300000000/' 'lull told vCPU 1 of 6300 ms, and the guest says 6150'
+wrong_steal 's/^steal \(.\)......... \(.\)......... \(.*\) .......... ..........$/steal 00\1000000 00\2000000 \3 00\1000000 00\2000000/' 'had to wait for'
+
 if [ $failed -gt 0 ]; then exit 1; fi
 echo "ok nested/selftest ($count cases)"
