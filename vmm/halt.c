@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SWITCH_EVERY 64 /* sleeps between two measurements of what one costs in CPU time */
+#define SWITCH_EVERY 64 /* sleeps between two measurements of what one costs in CPU time, after the first few */
 
 /* How many vCPUs of this process poll right now. The one thing that VMs share: --max-pollers counts all of them. */
 static atomic_uint pollers;
@@ -78,7 +78,8 @@ static void take_up_config(struct halt *h)
 	power_init(&h->power, config.power, h->shared->sysfs);
 	contention_init(&h->contention, h->shared->proc);
 	budget_init(&h->budget, config.vcpu_budget_percent);
-	policy_init(&h->spec, h->state, NULL);
+	const struct policy_host host = host_cost_read(&h->shared->cost);
+	policy_init(&h->spec, h->state, &host);
 }
 
 void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hooks *hooks, struct wake *wake,
@@ -91,6 +92,7 @@ void halt_init(struct halt *h, struct halt_shared *shared, const struct poll_hoo
 	h->tsc_khz = tsc_khz;
 	atomic_init(&h->guest_allows, true);
 	take_up_config(h);
+	h->generation = 0; /* once more at the first halt: other vCPUs may know the host by then */
 }
 
 void halt_record(struct halt *h, const struct trace_file *file, struct trace_ring *ring)
@@ -143,12 +145,25 @@ static void clamp_plan(struct halt *h, const struct policy_hint *hint)
 
 /* ----------------------------------------------------------------------------------- one halt */
 
+static void learn_costs(struct halt *h)
+{
+	const struct policy_sample *s = &h->sample;
+	if (s->source == POLICY_REQUEST)
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		if (s->wake_ns[i] != POLICY_NEVER)
+			host_cost_add(&h->shared->cost.wake, s->wake_ns[i]);
+	if (s->switch_ns)
+		host_cost_add(&h->shared->cost.sleep, s->switch_ns);
+}
+
 static void tell_policy(struct halt *h)
 {
 	const struct policy *policy = h->spec.policy;
 	if (!h->sample_pending)
 		return;
 	h->sample_pending = false;
+	learn_costs(h);
 	h->sample.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed);
 	if (policy->observe)
 		policy->observe(h->state, &h->sample);
@@ -269,7 +284,7 @@ static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 			return true;
 		deadline_ns = start_ns + to_ns(h, until_tsc - now); /* both below 2^63 */
 	}
-	bool measure = stat_get(&h->stats.halts) % SWITCH_EVERY == 0;
+	bool measure = stat_get(&h->stats.halts) % SWITCH_EVERY == 0 || !host_cost_known(&h->shared->cost.sleep);
 	uint64_t cpu = measure ? clock_of(CLOCK_THREAD_CPUTIME_ID) : 0;
 	h->polled_now = false;
 	struct wake_watch watch[WAKE_WATCH_MAX];

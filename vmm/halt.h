@@ -12,6 +12,7 @@
 #include "budget.h"
 #include "contention.h"
 #include "cpu_wait.h"
+#include "host_cost.h"
 #include "policy.h"
 #include "poll_hook.h"
 #include "power.h"
@@ -49,6 +50,7 @@ struct halt_shared {
 	atomic_bool off;         /* wins over everything, also on a running VM */
 	_Atomic uint64_t max_ns; /* live limit of a poll window */
 	struct budget vm_budget;
+	struct host_cost cost;  /* learned by all of them */
 	atomic_uint generation; /* grows when config changes */
 	pthread_mutex_t lock;   /* of config; a vCPU takes it when the generation changed */
 	struct halt_config config;

@@ -76,7 +76,7 @@ struct policy_sample {
 	bool invalid;  /* woken for nothing. KVM on x86 never says so; a policy learns that polling does not pay */
 };
 
-/* What waiting costs on this host, as measured at start; 0: not known. A policy's own keys win. */
+/* What waiting costs on this host, as far as it has shown (host_cost.h); 0: not known. A policy's own keys win. */
 struct policy_host {
 	uint64_t wake_ns;   /* from an event to the sleeping thread running again */
 	uint64_t switch_ns; /* CPU time of a sleep and wake */

@@ -35,6 +35,7 @@
 #define LONGEST_NS     1e18f     /* of all times */
 #define LONGEST_WAKE   1e9f      /* and of wake latencies */
 #define WAKE_PRESET_NS 10000
+#define MEAN_OF        16 /* sleeps that a mean wake latency is taken over */
 
 enum {
 	KEY_LAMBDA,
@@ -74,6 +75,7 @@ struct cost {
 	uint8_t context, idle; /* context of the plan in force; class of the last idle time */
 	uint8_t kind;
 	bool wake_known[2];
+	uint8_t mean_of[2]; /* how many sleeps the mean of a class is over, or as good as; up to MEAN_OF */
 	bool use_prewake, use_spin, use_guard, use_back_off;
 };
 
@@ -138,6 +140,7 @@ static void cost_init(void *state, const uint64_t *values, const struct policy_h
 	c->switch_ns = preset(values[KEY_SWITCH], host->switch_ns, 0.3f * c->wake[0]);
 	c->arm_ns = preset(values[KEY_ARM], host->arm_ns, 0.1f * c->wake[0]);
 	c->wake[1] = c->late[0] = c->late[1] = c->wake[0];
+	c->mean_of[0] = c->mean_of[1] = values[KEY_WAKE] || host->wake_ns ? MEAN_OF : 0;
 	q = c->lambda / (1.0f + c->lambda);
 	c->quantile = q > 0.75f ? q : 0.75f;
 	c->back_off_ns = BACK_OFF_NS;
@@ -305,7 +308,9 @@ static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 	/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster.
 	 */
 	*late += 0.03f * before * (sample > *late ? c->quantile : c->quantile - 1);
-	*wake += (sample - before) / 16;
+	if (c->mean_of[class] < MEAN_OF)
+		c->mean_of[class]++;
+	*wake += (sample - before) / c->mean_of[class];
 	*late *= *wake / before;
 	if (*late < 0)
 		*late = 0;

@@ -65,6 +65,13 @@ static int reserve(int fd, uint64_t bytes)
 	return 0;
 }
 
+static void put_host(struct trace_header *h, const struct policy_host *host)
+{
+	h->wake_ns = host->wake_ns;
+	h->switch_ns = host->switch_ns;
+	h->arm_ns = host->arm_ns;
+}
+
 static void fill_header(struct trace_header *h, uint32_t rings, uint64_t records, const struct policy_host *host,
                         const char *text)
 {
@@ -76,11 +83,8 @@ static void fill_header(struct trace_header *h, uint32_t rings, uint64_t records
 		.rings = rings,
 		.records = records,
 	};
-	if (host) {
-		h->wake_ns = host->wake_ns;
-		h->switch_ns = host->switch_ns;
-		h->arm_ns = host->arm_ns;
-	}
+	if (host)
+		put_host(h, host);
 	snprintf(h->text, sizeof(h->text), "%s", text);
 }
 
@@ -120,6 +124,12 @@ undo_file:
 	close(fd);
 	unlink(path);
 	return ret;
+}
+
+void trace_host(const struct trace_file *file, const struct policy_host *host)
+{
+	if (file->map)
+		put_host(file->map, host);
 }
 
 void trace_close(struct trace_file *file)

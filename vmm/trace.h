@@ -89,6 +89,8 @@ struct trace_file {
  * the clock of policy_hint.now_ns, from which records count. */
 int trace_create(struct trace_file *file, const char *path, uint32_t rings, uint64_t records, uint64_t start_ns,
                  const struct policy_host *host, const char *text, struct lull_error *err);
+/* What the host turned out to cost. Any time before trace_close(). */
+void trace_host(const struct trace_file *file, const struct policy_host *host);
 void trace_close(struct trace_file *file); /* after the last trace_put(); zeroed is fine */
 
 struct trace_ring trace_ring(const struct trace_file *file, uint32_t index);

@@ -464,6 +464,8 @@ void vm_destroy(struct lull_vm *vm)
 	if (vm->chardev)
 		chardev_close(vm->chardev);
 	vm_hosts_close(vm);
+	const struct policy_host host = host_cost_read(&vm->halt.cost);
+	trace_host(&vm->halt_trace, &host);
 	trace_close(&vm->halt_trace);
 	free(vm->halt_rings);
 	close_events(vm);

@@ -13,6 +13,7 @@
 #include "../../vmm/policy_cost.c"
 
 #define SWITCH_EVERY 1000 /* halts between L and 3 L */
+#define FIRST_HALTS  200
 
 static double wrong_start(struct targets *t, int host, uint64_t times4)
 {
@@ -26,6 +27,24 @@ static double wrong_start(struct targets *t, int host, uint64_t times4)
 		double exact = run(t, "cost:lambda=1", 1, host, i, &total);
 		sim_run(&hosts[host], &t->traces[i], &spec, 1, &told, NULL, &total);
 		logs += sim_ln(sim_cost(&total, 1) / exact);
+	}
+	return sim_exp(logs / NATURAL);
+}
+
+/* A guest that has just started on a host of which nothing is known yet. */
+static double untold(const struct targets *t, int host)
+{
+	struct policy_spec spec = spec_of("cost:lambda=1");
+	struct policy_host told = sim_told(&hosts[host]);
+	double logs = 0;
+
+	for (int i = 0; i < NATURAL; i++) {
+		struct sim_trace first = t->traces[i];
+		struct sim_total knows, learns;
+		first.count = FIRST_HALTS;
+		sim_run(&hosts[host], &first, &spec, 1, &told, NULL, &knows);
+		sim_run(&hosts[host], &first, &spec, 1, NULL, NULL, &learns);
+		logs += sim_ln(sim_cost(&learns, 1) / sim_cost(&knows, 1));
 	}
 	return sim_exp(logs / NATURAL);
 }
@@ -82,18 +101,22 @@ static double moving(const struct sim_trace *trace, int host, bool oracle, float
 void estimate_targets(struct targets *t)
 {
 	float lead = true_lead();
-	double start = 0, move = 0;
+	double start = 0, move = 0, first = 0;
 
 	for (int h = 0; h < HOSTS; h++) {
 		double up = wrong_start(t, h, 16), down = wrong_start(t, h, 1), logs = 0;
 		start = up > start ? up : start;
 		start = down > start ? down : start;
+		double learns = untold(t, h);
+		first = learns > first ? learns : first;
 		for (int i = 0; i < NATURAL; i++)
 			logs += sim_ln(moving(&t->traces[i], h, false, lead) / moving(&t->traces[i], h, true, lead));
 		double mean = sim_exp(logs / NATURAL);
 		move = mean > move ? mean : move;
 	}
 	report(t, "A14", start <= 1.03, "first wake latency 4x wrong, geomean, cost / exact", "<= 1.03", "%.3f", start);
+	report(t, "A14", first <= 1.03, "first 200 halts, host not known, geomean, cost / known", "<= 1.03", "%.3f",
+	       first);
 	report(t, "A14", move <= 1.06, "wake latency 1x and 3x in turns, geomean, cost / oracle", "<= 1.06", "%.3f",
 	       move);
 }

@@ -137,9 +137,12 @@ static struct policy_hint last_hint;
 static struct policy_sample samples[8];
 static unsigned sample_count;
 
+static struct policy_host last_told;
+
 static void scripted_init(void *state, const uint64_t *values, const struct policy_host *host)
 {
-	(void)state, (void)values, (void)host;
+	(void)state, (void)values;
+	last_told = *host;
 }
 
 static void scripted_plan(void *state, const struct policy_hint *hint, struct policy_plan *plan)
@@ -337,6 +340,27 @@ static void a_post_within_the_window_is_seen_without_sleeping(void **state)
 	assert_int_equal(s->wake_ns[0], POLICY_NEVER);
 	assert_int_equal(get(&h.stats.successful_poll), 1);
 	assert_int_equal(get(&h.stats.sources[WAKE_IPI].polled), 1);
+}
+
+/* What one vCPU has seen of the host, the next one is told at its first halt, and whoever takes up a new policy. */
+static void policies_are_told_what_the_host_costs(void **state)
+{
+	struct halt other;
+	(void)state;
+	halt_init(&other, &shared, &hooks, &word, KHZ);
+	for (unsigned i = 0; i <= HOST_COST_FIRST; i++)
+		one_halt(40000, 0, WAKE_IPI);
+	assert_int_equal(last_told.wake_ns, 0);
+	post_at[0] = fake_now + 1000;
+	halt_wait(&other, ticket(), WAKE_NEVER);
+	halt_end(&other, WAKE_IPI, 0);
+	assert_in_range(last_told.wake_ns, LATENCY_NS, LATENCY_NS + 10);
+	assert_true(last_told.switch_ns >= LATENCY_NS); /* the fake CPU time is the time */
+	last_told = (struct policy_host){0};
+	const struct halt_config config = shared.config;
+	halt_shared_set(&shared, &config);
+	one_halt(40000, 0, WAKE_IPI);
+	assert_in_range(last_told.wake_ns, LATENCY_NS, LATENCY_NS + 10);
 }
 
 /* Between the last look and the sleep: what that took is neither a wake latency nor the price of a sleep. */
@@ -817,6 +841,7 @@ int main(void)
 		TEST(a_plan_without_polling_sleeps_at_once),
 		TEST(a_post_before_the_first_look_is_a_hit_of_length_0),
 		TEST(a_post_within_the_window_is_seen_without_sleeping),
+		TEST(policies_are_told_what_the_host_costs),
 		TEST(a_post_that_refuses_the_sleep_teaches_nothing_of_sleeps),
 		TEST(a_post_between_poll_and_sleep_is_a_successful_poll),
 		TEST(a_sleep_whose_end_has_passed_is_none),

@@ -232,6 +232,26 @@ static void a_class_without_samples_follows_the_other(void **unused)
 	assert_in_range(190000 - plan(&r)->sleep_ns, 36000, 48000);
 }
 
+/* Else the first hundred halts of a guest are planned for some other host. */
+static void the_first_sleeps_count_more_if_nothing_was_told(void **unused)
+{
+	struct rig r;
+	struct policy_spec spec;
+	(void)unused;
+	set_up(&r, "cost:prewake=off");
+	r.wake_ns = 42000;
+	halt(&r, 4000000);
+	assert_in_range((uint64_t)r.c.wake[1], 11999, 12001); /* a sixteenth of the way */
+	assert_int_equal(policy_parse(&spec, "cost:prewake=off", NULL, NULL), 0);
+	policy_init(&spec, &r.c, NULL);
+	halt(&r, 4000000);
+	assert_in_range((uint64_t)r.c.wake[1], 41999, 42001);
+	assert_in_range((uint64_t)r.c.wake[0], 41999, 42001);
+	r.wake_ns = 22000;
+	halt(&r, 4000000);
+	assert_in_range((uint64_t)r.c.wake[1], 31999, 32001); /* the mean of both */
+}
+
 static void halts_with_a_disk_request_are_learnt_apart(void **unused)
 {
 	struct rig r;
@@ -549,6 +569,7 @@ int main(void)
 		cmocka_unit_test(the_lead_follows_a_slower_and_a_faster_host),
 		cmocka_unit_test(wake_latency_after_short_and_long_idle_is_kept_apart),
 		cmocka_unit_test(a_class_without_samples_follows_the_other),
+		cmocka_unit_test(the_first_sleeps_count_more_if_nothing_was_told),
 		cmocka_unit_test(halts_with_a_disk_request_are_learnt_apart),
 		cmocka_unit_test(without_permission_it_sleeps_and_still_learns),
 		cmocka_unit_test(no_plan_polls_beyond_the_live_limit),

@@ -93,6 +93,24 @@ static uint64_t read_back(const void *data, size_t bytes, uint64_t last, uint64_
 	return n;
 }
 
+static void what_the_host_costs_can_be_told_later(void **unused)
+{
+	const struct policy_host host = {40000, 9000, 0};
+	struct trace_file file = create(1, 4);
+	struct trace_view view;
+	size_t bytes;
+	(void)unused;
+	trace_host(&file, &host);
+	trace_close(&file);
+	trace_host(&file, &host); /* nothing is there any more */
+	uint8_t *data = slurp(&bytes);
+	assert_int_equal(trace_open(&view, data, bytes, "x", NULL), 0);
+	assert_int_equal(view.header.wake_ns, 40000);
+	assert_int_equal(view.header.switch_ns, 9000);
+	assert_int_equal(view.header.arm_ns, 0);
+	free(data);
+}
+
 static void a_halt_comes_back_as_it_was(void **unused)
 {
 	const struct policy_hint hint = {
@@ -420,6 +438,7 @@ static void without_a_file_nothing_is_recorded(void **unused)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_the_host_costs_can_be_told_later),
 		cmocka_unit_test(a_halt_comes_back_as_it_was),
 		cmocka_unit_test(the_bytes_are_those_of_the_documented_format),
 		cmocka_unit_test(times_that_do_not_fit_saturate),
