@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # run.sh - builds the libFuzzer targets and runs each for FUZZ_SECONDS (60).
-# run.sh DIR SECONDS TARGET... - runs each target of DIR for SECONDS, as many at once as there are CPUs.
+# run.sh DIR SECONDS TARGET... - runs each target of DIR for SECONDS, twice as many at once as there are CPUs.
 # TAP on stdout; a failure prints the report, and the input stays in DIR/<target>.crash-*.
 set -u
 if [ $# -eq 0 ]; then
@@ -28,4 +28,4 @@ if [ "${FUZZ_ONE:-}" != "" ]; then
 fi
 echo "1..$#"
 export FUZZ_ONE=1
-printf '%s\n' "$@" | xargs -n 1 -P "$(nproc)" "$0" "$dir" "$seconds"
+printf '%s\n' "$@" | xargs -n 1 -P "$((2 * $(nproc)))" "$0" "$dir" "$seconds"
