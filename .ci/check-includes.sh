@@ -10,7 +10,7 @@ layer() { # layer STEM: which layer a file belongs to
 	util | error | log | clock | stats | kvm_stats | wake | bus | irq | poll_hook | guest_mem | event_loop | text_file | thread | host_fd | unix_listener | chardev*) echo base ;;
 	machine* | acpi | acpi_dsdt | aml | fdt | mptable | boot_tables | table_buf) echo tables ;;
 	image | load*) echo load ;;
-	steal | steal_thread | preempt_watch | halt | halt_kernel | policy* | trace | power | budget | contention | cpu_wait) echo halt ;;
+	steal | steal_thread | preempt_watch | halt | halt_kernel | policy* | trace | power | budget | contention | cpu_wait | host_cost) echo halt ;;
 	sim | sim_* | workload | replay) echo replay ;;
 	kvm | guest_cpuid) echo kvm ;;
 	irqchip*) echo irqchip ;;

@@ -290,11 +290,11 @@ static bool sleep_until(struct halt *h, uint32_t ticket, uint64_t until_tsc)
 	struct wake_watch watch[WAKE_WATCH_MAX];
 	unsigned watches = poll_hooks_watch(h->hooks, watch, WAKE_WATCH_MAX);
 	int ret = wake_block_watching(h->wake, ticket, deadline_ns, watch, watches);
-	if (ret == -EAGAIN) /* it did not sleep: what that took says nothing of sleeps */
-		return false;
-	if (measure)
-		h->sample.switch_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
-	h->slept_ns += clock_ns() - start_ns;
+	if (ret != -EAGAIN) { /* else it did not sleep: what that took says nothing of sleeps */
+		if (measure)
+			h->sample.switch_ns = clock_of(CLOCK_THREAD_CPUTIME_ID) - cpu;
+		h->slept_ns += clock_ns() - start_ns;
+	}
 	if (watches && poll_hooks_poll(h->hooks))
 		h->inline_io = true;
 	if (ret == 0)

@@ -78,7 +78,7 @@ int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, c
 		return -EAGAIN;
 	while (ret != -ETIMEDOUT && ret != -EINTR) {
 		ret = futex_wait(w, asleep, deadline_ns, watch, count < WAKE_WATCH_MAX ? count : WAKE_WATCH_MAX);
-		slept = slept || ret != -EAGAIN;
+		slept = slept || ret != -EAGAIN || count; /* with other words: asleep or not, nobody knows */
 		if (atomic_load_explicit(&w->word, memory_order_acquire) != asleep)
 			return slept ? 0 : -EAGAIN;
 		if (ret == -EAGAIN && count) /* not because of our word */
