@@ -24,8 +24,8 @@ struct key {
 int balloon_host_set_target(struct balloon_host *host, uint64_t bytes, struct lull_error *err)
 {
 	if (bytes % BALLOON_PAGE != 0)
-		return error_set(err, -EINVAL, "balloon: %" PRIu64 " bytes are not whole pages; give a multiple of %u", bytes,
-		                 BALLOON_PAGE);
+		return error_set(err, -EINVAL, "balloon: %" PRIu64 " bytes are not whole pages; give a multiple of %u",
+		                 bytes, BALLOON_PAGE);
 	if (bytes > host->ram_bytes || bytes / BALLOON_PAGE > UINT32_MAX)
 		return error_set(err, -EINVAL,
 		                 "balloon: %" PRIu64 " bytes are more than the guest has; give at most %" PRIu64, bytes,

@@ -41,10 +41,10 @@ static struct {
 	struct driver_ring rings[QUEUES];
 	struct event_loop loop;
 	uint64_t list; /* where lists of page numbers and statistics are */
-	unsigned pulses;
+	atomic_uint pulses;
 	/* The host's madvise(). */
-	unsigned calls;
-	uint64_t addr, bytes; /* of the last one: guest-physical */
+	atomic_uint calls;
+	atomic_ulong addr, bytes; /* of the last one: guest-physical */
 	int error;
 } rig;
 
