@@ -5,7 +5,7 @@
  *
  * The driver's pages are hostile: of what it names only whole pages of RAM above a floor are taken, which keeps lull's
  * own tables out. Pages are sorted and merged, so that the host is asked once per range, and one notification does
- * work for a millisecond or two; the rest is done on the I/O thread in pieces of that size. A chain goes back to the
+ * a bounded amount of work; the rest is done on the I/O thread in pieces of that size. A chain goes back to the
  * driver when all of it is done, so a page is never taken that the driver could be using again.
  *
  * Not offered: free page hints, which are for migration.

@@ -289,7 +289,9 @@ struct lull_vsock_stats {
 
 /* -EINVAL: there is no vsock device. */
 LULL_API int lull_vm_vsock_stats(const struct lull_vm *vm, struct lull_vsock_stats *out);
-/* What a guest says of its memory; sizes are in bytes. Those from LULL_BALLOON_OOM_KILLS on came with Linux 6.12. */
+
+/* What a guest says of its memory; sizes are in bytes. Linux tells those from LULL_BALLOON_OOM_KILLS on since
+ * about 6.12. */
 enum lull_balloon_stat {
 	LULL_BALLOON_SWAP_IN,  /* swapped in, since its boot; */
 	LULL_BALLOON_SWAP_OUT, /* and out */
