@@ -242,7 +242,8 @@ struct lull_stats {
 	uint64_t unclaimed_io, unclaimed_mmio; /* accesses that no device answered */
 	uint64_t ram_bytes;
 	uint64_t setup_kvm_ns, setup_memory_ns, setup_load_ns, setup_tables_ns, setup_total_ns;
-	uint64_t console_dropped; /* as serial_dropped */
+	uint64_t console_dropped;  /* as serial_dropped */
+	uint64_t setup_devices_ns; /* opening what devices lead to, and making them */
 };
 
 /* Snapshots: a reader never disturbs a vCPU, and waits only while a reset makes the machine anew. In `kernel` mode KVM

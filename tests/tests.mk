@@ -34,7 +34,7 @@ bench-preempted: all
 	$(Q)tests/bench/preempted.sh
 .PHONY: bench-preempted
 
-# Start-up time, memory and size beside a bare KVM program and QEMU microvm. RUNS=20.
+# Start-up time, memory and size beside a bare KVM program and QEMU microvm, and what devices add. RUNS=20.
 bench-start: all
 	$(Q)tests/bench/start.sh
 .PHONY: bench-start

@@ -220,6 +220,7 @@ int lull_vm_stats(const struct lull_vm *vm, struct lull_stats *out)
 		.setup_tables_ns = vm->times.tables_ns,
 		.setup_total_ns = vm->times.total_ns,
 		.console_dropped = vm->console ? chardev_dropped(vm->console) : 0,
+		.setup_devices_ns = vm->times.hosts_ns + vm->times.board_ns,
 	};
 	pthread_mutex_unlock(&locked->lock);
 	return export(out, &s, sizeof(s));

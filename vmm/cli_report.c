@@ -32,10 +32,19 @@ struct field {
 	}
 
 static const struct field vm_fields[] = {
-	NUMBER(lull_stats, boots),           NUMBER(lull_stats, serial_dropped),  NUMBER(lull_stats, unclaimed_io),
-	NUMBER(lull_stats, unclaimed_mmio),  NUMBER(lull_stats, ram_bytes),       NUMBER(lull_stats, setup_kvm_ns),
-	NUMBER(lull_stats, setup_memory_ns), NUMBER(lull_stats, setup_load_ns),   NUMBER(lull_stats, setup_tables_ns),
-	NUMBER(lull_stats, setup_total_ns),  NUMBER(lull_stats, console_dropped), {0},
+	NUMBER(lull_stats, boots),
+	NUMBER(lull_stats, serial_dropped),
+	NUMBER(lull_stats, unclaimed_io),
+	NUMBER(lull_stats, unclaimed_mmio),
+	NUMBER(lull_stats, ram_bytes),
+	NUMBER(lull_stats, setup_kvm_ns),
+	NUMBER(lull_stats, setup_memory_ns),
+	NUMBER(lull_stats, setup_load_ns),
+	NUMBER(lull_stats, setup_tables_ns),
+	NUMBER(lull_stats, setup_total_ns),
+	NUMBER(lull_stats, console_dropped),
+	NUMBER(lull_stats, setup_devices_ns),
+	{0},
 };
 
 static const struct field disk_fields[] = {

@@ -285,10 +285,10 @@ static void say_started(struct run *run)
 		for (uint32_t i = 0; lull_vm_vcpu_tid(run->vm, i) > 0; i++)
 			cli_say("vcpu%u: thread %d", i, lull_vm_vcpu_tid(run->vm, i));
 	if (run->opt->config.log_level >= LULL_LOG_DEBUG && lull_vm_stats(run->vm, &stats) == 0)
-		cli_say("set-up: %.2f ms (KVM %.2f, memory %.2f, loading %.2f, tables %.2f)",
+		cli_say("set-up: %.2f ms (KVM %.2f, memory %.2f, devices %.2f, loading %.2f, tables %.2f)",
 		        (double)stats.setup_total_ns / 1e6, (double)stats.setup_kvm_ns / 1e6,
-		        (double)stats.setup_memory_ns / 1e6, (double)stats.setup_load_ns / 1e6,
-		        (double)stats.setup_tables_ns / 1e6);
+		        (double)stats.setup_memory_ns / 1e6, (double)stats.setup_devices_ns / 1e6,
+		        (double)stats.setup_load_ns / 1e6, (double)stats.setup_tables_ns / 1e6);
 }
 
 /* The exit code when it was us who stopped the guest, and its line. */

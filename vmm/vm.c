@@ -400,12 +400,14 @@ static int create(struct lull_vm *vm, const struct lull_config *config, struct l
 	vm->times.memory_ns = clock_ns() - before_memory;
 	if (ret == 0)
 		ret = open_events(vm, err);
+	uint64_t before_hosts = clock_ns();
 	if (ret == 0) {
 		vm->chardev = chardev_open(vm->config.serial ? vm->config.serial : "null", &vm->log, err);
 		ret = vm->chardev ? 0 : -EINVAL;
 	}
 	if (ret == 0)
 		ret = vm_hosts_open(vm, err);
+	vm->times.hosts_ns = clock_ns() - before_hosts;
 	/* The caller's, and not needed any more. */
 	vm->config.disks = vm->config.nets = NULL;
 	vm->config.vsock = vm->config.balloon = NULL;

@@ -42,7 +42,7 @@ enum vm_state {
 };
 
 struct vm_setup_times {
-	uint64_t kvm_ns, memory_ns, load_ns, tables_ns, total_ns;
+	uint64_t kvm_ns, memory_ns, hosts_ns, board_ns, load_ns, tables_ns, total_ns;
 };
 
 struct lull_vm {

@@ -316,19 +316,21 @@ int vm_build(struct lull_vm *vm, struct lull_error *err)
 	uint64_t t1 = clock_ns();
 	if (ret == 0)
 		ret = make_board(vm, err);
-	if (ret == 0)
-		ret = load(vm, err);
 	uint64_t t2 = clock_ns();
 	if (ret == 0)
-		ret = write_tables(vm, err);
+		ret = load(vm, err);
 	uint64_t t3 = clock_ns();
+	if (ret == 0)
+		ret = write_tables(vm, err);
+	uint64_t t4 = clock_ns();
 	if (ret < 0) {
 		vm_unbuild(vm);
 		return ret;
 	}
 	vm->times.kvm_ns = t1 - t0;
-	vm->times.load_ns = t2 - t1;
-	vm->times.tables_ns = t3 - t2;
+	vm->times.board_ns = t2 - t1;
+	vm->times.load_ns = t3 - t2;
+	vm->times.tables_ns = t4 - t3;
 	log_debug(&vm->log, "boot: %s, entry 0x%llx; KVM %llu us, loading %llu us, tables %llu us", vm->boot.protocol,
 	          (unsigned long long)vm->boot.entry, (unsigned long long)(vm->times.kvm_ns / 1000),
 	          (unsigned long long)(vm->times.load_ns / 1000), (unsigned long long)(vm->times.tables_ns / 1000));
