@@ -50,7 +50,7 @@ resolve_image() {
 fetch_kernel() {
 	local name=$1 meta=$2 image dir=$out/deb/$1
 	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/load" ] && [ -e "$out/guest-modules/$name/virtio_balloon.ko" ] &&
-		return
+		[ -e "$out/guest-modules/$name/vmw_vsock_virtio_transport.ko" ] && return
 
 	image=$(resolve_image "$meta")
 	if [ -z "$image" ]; then
@@ -69,7 +69,7 @@ fetch_kernel() {
 	fi
 	dpkg -x "$dir"/*.deb "$dir/root" || die "$image: cannot unpack"
 	take_modules "$dir/root" "$out/modules/$name" kvm-amd
-	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon
+	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon vmw_vsock_virtio_transport
 	cp "$dir"/root/boot/vmlinuz-* "$out/vmlinuz-$name.tmp"
 	mv "$out/vmlinuz-$name.tmp" "$out/vmlinuz-$name"
 	echo "$image $(dpkg-deb -f "$dir"/*.deb Version)" >"$out/vmlinuz-$name.version"
@@ -120,8 +120,23 @@ make_guest() {
 	rm -rf "$tree"
 }
 
+# What a guest with devices needs besides: modules, and a program. Goes behind the other archive.
+make_guest_devices() { # make_guest_devices KERNEL
+	local tree=$out/tree.devices cpio=$out/guest-$1.cpio
+	[ "$cpio" -nt "$here/vsock.c" ] && [ "$cpio" -nt "$out/guest.cpio" ] && [ "$cpio" -nt "$out/guest-modules/$1/load" ] &&
+		return
+	rm -rf "$tree" && mkdir -p "$tree"/{bin,modules}
+	cp "$out/guest-modules/$1"/* "$tree/modules/"
+	make -s -C "$root" build/sysinclude/.done
+	musl-gcc -O2 -static -isystem "$root/build/sysinclude" -D_GNU_SOURCE "$here/vsock.c" -o "$tree/bin/vsock"
+	pack "$tree" "$cpio"
+	cat "$out/guest.cpio" >>"$cpio"
+	rm -rf "$tree"
+}
+
 make_host() {
 	[ "$out/host.cpio" -nt "$here/init/host" ] && [ "$out/host.cpio" -nt "$out/guest.cpio" ] &&
+		[ "$out/host.cpio" -nt "$out/guest-6.1.cpio" ] && [ "$out/host.cpio" -nt "$out/guest-6.12.cpio" ] &&
 		[ "$out/host.cpio" -nt "$out/vmlinuz-6.1" ] && [ "$out/host.cpio" -nt "$out/vmlinuz-6.12" ] && return
 	local tree=$out/tree.host
 	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev,tmp,modules,guest}
@@ -130,6 +145,8 @@ make_host() {
 	cp -r "$out"/modules/* "$tree/modules/"
 	cp "$out"/vmlinuz-6.1 "$out"/vmlinuz-6.12 "$tree/guest/"
 	cp "$out/guest.cpio" "$tree/guest/initrd"
+	cp "$out/guest-6.1.cpio" "$tree/guest/initrd-6.1"
+	cp "$out/guest-6.12.cpio" "$tree/guest/initrd-6.12"
 	cp "$here/init/host" "$tree/init" && chmod 755 "$tree/init"
 	pack "$tree" "$out/host.cpio"
 	rm -rf "$tree"
@@ -227,6 +244,8 @@ for pair in $kernels; do
 done
 fetch_qemu
 make_guest
+make_guest_devices 6.1
+make_guest_devices 6.12
 make_host
 make_balloon
 make_qemu

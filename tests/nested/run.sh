@@ -143,6 +143,20 @@ steal() { # steal IRQCHIP MODE
 		$lull_args /guest/vmlinuz-6.12"
 }
 
+# 1000 connections each way at the same time: the guest calls a server of the host, the host a server of the guest.
+vsock() { # vsock KERNEL IRQCHIP CPUS
+	local name="$1-$2-${3}cpu-vsock" peer=/files/vsock-peer
+	[[ $name =~ $only ]] || return
+	scenario "$name" 0 test "$1" "-v kernel=$1 -v cpus=$3 -v apic=x2apic -v end=poweroff -v boots=1" "limit=120" \
+		"$peer serve /tmp/v_5000 1000 20 >&2 & server=\$!
+		( until $peer echo /tmp/v 1 10 1 2>/dev/null; do sleep 1; done
+		$peer echo /tmp/v 1000 5000 1000 && $peer end /tmp/v ) >&2 & client=\$!
+		/bin/lull run --cpus $3 --mem 512M --irqchip $2 --serial stdio --timeout 110 --vsock cid=3,socket=/tmp/v \
+			--initrd /guest/initrd-$1 --cmdline 'console=ttyS0 loglevel=5 panic=-1 lull.vsock=5000,1000' \
+			/guest/vmlinuz-$1 || exit
+		wait \$server && wait \$client && grep -q '^GUEST vsock=ok calls=1000 served=1001' /tmp/out"
+}
+
 # A guest without any timer must not wake this monitor at all (halts are the point of it).
 tiny_idle() { # tiny_idle IRQCHIP
 	local name=tiny-$1-4cpu-idle
@@ -194,6 +208,9 @@ quick_matrix() {
 		guest "$monitor" 6.1 "$irqchip" 4 x2apic poweroff
 		guest "$monitor" 6.12 "$irqchip" 2 xapic reboot
 	done
+	if [ "$monitor" = lull ]; then
+		for irqchip in "$@"; do vsock 6.12 "$irqchip" 2; done
+	fi
 	irqchip=$1
 	guest "$monitor" 6.1 "$irqchip" 4 xapic poweroff
 	guest "$monitor" 6.12 "$irqchip" 4 xapic poweroff
@@ -214,6 +231,7 @@ full_matrix() {
 					done
 				done
 			done
+			[ "$monitor" = qemu ] || vsock $kernel "$irqchip" 2
 			guest "$monitor" $kernel "$irqchip" 8 x2apic poweroff
 			guest "$monitor" $kernel "$irqchip" 2 x2apic ask
 			guest "$monitor" $kernel "$irqchip" 1 x2apic idle
@@ -440,6 +458,10 @@ if [ -z "$cmd" ]; then
 	if grep -q idle.elf "$work"/scenarios/*/cmd; then
 		[ -e "$root/build/guests/idle.elf" ] || die "build/guests/idle.elf is missing: run make guests first"
 		files+=("$root/build/guests/idle.elf")
+	fi
+	if grep -q vsock-peer "$work"/scenarios/*/cmd; then
+		musl-gcc -O2 -static -D_GNU_SOURCE "$root/tests/vsock/peer.c" -o "$work/vsock-peer" || die "the peer cannot be made"
+		files+=("$work/vsock-peer")
 	fi
 	# The baseline runs first: put it in front.
 	kernels=$(sort -u "$work"/scenarios/*/kernel | tr "\n" " ")

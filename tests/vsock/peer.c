@@ -33,7 +33,7 @@
 
 enum {
 	STALL_MS = 20000, /* nothing happens for so long: it hangs */
-	PIECE = 16384,
+	PIECE = 32768,
 	ECHO = 7,
 	SINK = 2,
 	END = 9,
@@ -269,7 +269,7 @@ static void serve(const char *path, uint32_t count, int backlog)
 	listen_at(&listener.fd, path, backlog);
 	watch(epoll, &listener, EPOLL_CTL_ADD, EPOLLIN);
 	while (done < count) {
-		if (epoll_wait(epoll, &e, 1, STALL_MS) != 1) {
+		if (epoll_wait(epoll, &e, 1, taken ? STALL_MS : 5 * STALL_MS) != 1) { /* it may have to boot */
 			fprintf(stderr, "peer: %u taken, %u done\n", taken, done);
 			fail("it hangs");
 		}
@@ -373,6 +373,15 @@ static void refused(const char *path, unsigned port)
 		fail("the guest agreed");
 }
 
+/* It hears of it, whatever it answers. */
+static void end_guest(const char *path)
+{
+	struct conn c = {.fd = dial(path, END)};
+
+	while (read_ok(&c) == 0)
+		wait_for(c.fd, POLLIN);
+}
+
 /* Until the connection is cut. */
 static void wait_cut(struct conn *c)
 {
@@ -437,7 +446,7 @@ int main(int argc, char **argv)
 	else if (!strcmp(what, "hold"))
 		hold(argv[2]);
 	else if (!strcmp(what, "end"))
-		refused(argv[2], END);
+		end_guest(argv[2]);
 	else
 		return 2;
 	return 0;
