@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * vsock.c - the guest's program for the vsock scenarios: vsock HOST-PORT COUNT. Gives back what comes in on port 7, opens
- * COUNT connections to a port of the host, at most 100 at a time, sends each a text and its end and expects both back.
- * Ends when that is done and somebody has connected to port 9. The host's side is tests/vsock/peer.c.
+ * vsock.c - the guest's program for the vsock scenarios: vsock HOST-PORT COUNT. Gives back what comes in on port 7,
+ * opens COUNT connections to a port of the host, at most 100 at a time, sends each a text and its end and expects both
+ * back. Ends when that is done and somebody has connected to port 9. The host's side is tests/vsock/peer.c.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 enum {
 	ECHO = 7,
 	END = 9,
-	BYTES = 5000,  /* of each call */
+	BYTES = 5000, /* of each call */
 	WINDOW = 100,
 	PIECE = 4096,
 	STALL_MS = 30000,

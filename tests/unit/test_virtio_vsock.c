@@ -3,6 +3,8 @@
  */
 #include "vsock_rig.h"
 
+#include <malloc.h>
+
 enum {
 	SHUT_BOTH = VIRTIO_VSOCK_SHUTDOWN_RCV | VIRTIO_VSOCK_SHUTDOWN_SEND,
 };
@@ -544,6 +546,25 @@ static void the_file_goes_with_the_device(void **state)
 	assert_int_equal(stat(spec, &st), -1);
 }
 
+/* What connections need comes with them, and goes. */
+static void idle_memory_is_small(void **state)
+{
+	size_t before = mallinfo2().uordblks, idle;
+	int fd;
+
+	(void)state;
+	unplug();
+	idle = before - mallinfo2().uordblks;
+	assert_true(idle < 65536);
+	plug();
+	start();
+	before = mallinfo2().uordblks;
+	host_opens(&fd, 10);
+	assert_true(mallinfo2().uordblks - before < 1024);
+	close(fd);
+	assert_int_equal(guest_hears()->op, VIRTIO_VSOCK_OP_SHUTDOWN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -570,6 +591,7 @@ int main(void)
 		WITH_RIG(a_queue_that_is_reset_cuts_and_says_so),
 		WITH_RIG(hosts_wait_while_there_is_no_driver),
 		WITH_RIG(thousands_of_connections),
+		WITH_RIG(idle_memory_is_small),
 		WITH_RIG(the_file_goes_with_the_device),
 	};
 
