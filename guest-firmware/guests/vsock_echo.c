@@ -295,6 +295,7 @@ static uint64_t serve(uint64_t arg)
 	struct vsock_packet *p;
 
 	(void)arg;
+	vsock_collect(&s);
 	do_work();
 	while (vsock_can_send(&s) && (p = vsock_receive(&s))) {
 		take(p);

@@ -61,14 +61,20 @@ void vsock_done(struct vsock *s, struct vsock_packet *p)
 	offer(&s->rx, (unsigned)(p - s->bufs), VSOCK_BUF, VQ_WRITE, p);
 }
 
-struct vsock_packet *vsock_packet(struct vsock *s, unsigned op, uint32_t host_port, uint32_t guest_port)
+void vsock_collect(struct vsock *s)
 {
-	struct vsock_packet *p;
-
 	while (vq_has_used(&s->tx)) {
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		s->tx_free[s->tx_count++] = s->tx.used->ring[s->tx.seen++ & (VSOCK_BUFS - 1)].id;
 	}
+}
+
+struct vsock_packet *vsock_packet(struct vsock *s, unsigned op, uint32_t host_port, uint32_t guest_port)
+{
+	struct vsock_packet *p;
+
+	if (!s->tx_count)
+		vsock_collect(s);
 	if (!s->tx_count)
 		return NULL;
 	p = &s->bufs[VSOCK_BUFS + s->tx_free[--s->tx_count]];
@@ -106,6 +112,7 @@ void vsock_kick(struct vsock *s)
 
 void vsock_wait(struct vsock *s)
 {
+	vsock_collect(s);
 	/* An interrupt for what went out is of use only while something did not. */
 	s->tx.avail->flags = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -53,6 +53,8 @@ void vsock_start(struct vsock *s);
 /* The next packet, or NULL. The buffer is the caller's until it gives it back. */
 struct vsock_packet *vsock_receive(struct vsock *s);
 void vsock_done(struct vsock *s, struct vsock_packet *p);
+/* Packets that went out are free again. */
+void vsock_collect(struct vsock *s);
 /* A packet to the host with its addresses filled in; NULL: all are under way. Goes out with vsock_send(). */
 struct vsock_packet *vsock_packet(struct vsock *s, unsigned op, uint32_t host_port, uint32_t guest_port);
 void vsock_send(struct vsock *s, struct vsock_packet *p);
