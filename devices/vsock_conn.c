@@ -157,10 +157,14 @@ static void die(struct vsock_conn *c)
 
 static void reap(struct virtio_vsock *v)
 {
-	for (struct vsock_conn *c; (c = first_of(&v->dead)); v->count--) {
-		take_out(&c->in);
-		free(c);
+	struct vsock_link *next;
+
+	for (struct vsock_link *l = v->dead.next; l != &v->dead; l = next) {
+		next = l->next;
+		free(container_of(l, struct vsock_conn, in));
+		v->count--;
 	}
+	ring_init(&v->dead);
 }
 
 void vsock_leave(struct vsock_conn *c, bool flush)

@@ -36,7 +36,7 @@ guest() { # guest NAME OPTION...: in the background, as $pid
 	"$lull" run --serial null --debug-exit raw --timeout 20 --vsock "cid=3,socket=$sock" "$@" "$guests/$name.elf" \
 		>"$tmp/lull.out" 2>"$tmp/lull.err" </dev/null &
 	pid=$!
-	children+=($pid)
+	children+=("$pid")
 	await test -S "$sock"
 }
 await() { # await COMMAND...: up to 10 seconds
