@@ -387,6 +387,21 @@ static void a_post_that_refuses_the_sleep_teaches_nothing_of_sleeps(void **state
 	assert_int_equal(get(&h.stats.wakeup), 1);
 }
 
+/* A post and a completion of its own at the same time: the post must not hide the completion. */
+static void a_sleep_that_was_refused_still_looks_at_completions(void **state)
+{
+	(void)state;
+	io_done_at = fake_now;
+	uint32_t t = ticket();
+	atomic_fetch_add(&word.word, 4);
+	halt_wait(&h, t, WAKE_NEVER);
+	assert_int_equal(sleeps, 0);
+	assert_int_equal(io_done_at, 0);
+	halt_end(&h, WAKE_DEVICE, fake_now);
+	assert_int_equal(get(&h.stats.sources[WAKE_INLINE].wakes), 1);
+	assert_int_equal(last_sample()->wake_ns[0], POLICY_NEVER);
+}
+
 /* The same right behind a poll, in some of the gaps between two looks: KVM calls that a successful poll. */
 static void a_post_between_poll_and_sleep_is_a_successful_poll(void **state)
 {
@@ -843,6 +858,7 @@ int main(void)
 		TEST(a_post_within_the_window_is_seen_without_sleeping),
 		TEST(policies_are_told_what_the_host_costs),
 		TEST(a_post_that_refuses_the_sleep_teaches_nothing_of_sleeps),
+		TEST(a_sleep_that_was_refused_still_looks_at_completions),
 		TEST(a_post_between_poll_and_sleep_is_a_successful_poll),
 		TEST(a_sleep_whose_end_has_passed_is_none),
 		TEST(a_post_after_the_window_finds_a_sleeper),
