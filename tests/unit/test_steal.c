@@ -161,6 +161,7 @@ static void steal_is_what_the_thread_waited(void **state)
 	put_delay(1000005000);
 	enter();
 	assert_int_equal(a->steal, 1000005000);
+	assert_int_equal(stat_get(&s.stats.told_ns), 1000005000);
 	assert_int_equal(a->version, version + 2);
 	assert_int_equal(a->flags, 0);
 	assert_int_equal(a->preempted, 0);
@@ -245,6 +246,7 @@ static void junk_in_the_area_is_survived(void **state)
 	put_delay(10);
 	enter();
 	assert_int_equal(a->steal, 9); /* wrapped: the guest's own doing */
+	assert_int_equal(stat_get(&s.stats.told_ns), 10);
 }
 
 static void polling_is_nobodys_loss(void **state)
@@ -266,6 +268,7 @@ static void polling_is_nobodys_loss(void **state)
 	put_delay(6131);
 	enter();
 	assert_int_equal(a->steal, 131);
+	assert_int_equal(stat_get(&s.stats.told_ns), 131);
 }
 
 static void in_hybrid_mode_the_figures_are_kvms(void **state)
@@ -279,6 +282,7 @@ static void in_hybrid_mode_the_figures_are_kvms(void **state)
 	enter();
 	assert_int_equal(a->steal, 0);
 	assert_int_equal(a->version, 7);
+	assert_int_equal(stat_get(&s.stats.told_ns), 0);
 }
 
 int main(void)
