@@ -229,8 +229,8 @@ struct lull_vcpu_stats {
 	uint64_t prewakes;                             /* sleeps that ended early, to poll for the rest */
 	uint64_t window_ns;                            /* poll window as the policy has it now */
 	uint64_t wake_cost_ns;                         /* wake latency as the policy has measured it */
-	uint64_t poll_control;    /* MSR_KVM_POLL_CONTROL: 1, or 0 when the guest polls itself and the host must not */
-	uint64_t steal_ns;        /* steal time that lull told the guest; 0 where KVM tells it (lull_config.steal_time) */
+	uint64_t poll_control; /* MSR_KVM_POLL_CONTROL: 1, or 0 when the guest polls itself and the host must not */
+	uint64_t steal_ns;     /* steal time that lull told the guest; 0 where KVM tells it (lull_config.steal_time) */
 	uint64_t preempted_flags; /* times that lull told the guest that this vCPU does not run */
 };
 

@@ -92,7 +92,7 @@ struct halt {
 	uint64_t tsc_khz;
 	unsigned generation;
 	enum cpu_wait wait;
-	bool may_ask;      /* the policy polls at all */
+	bool may_ask;             /* the policy polls at all */
 	atomic_bool guest_allows; /* MSR_KVM_POLL_CONTROL, bit 0; others read it */
 	struct policy_spec spec;
 	struct power power;
