@@ -17,7 +17,7 @@ BASE := -std=gnu11 -O2 -g -ffp-contract=off -fno-strict-aliasing -ffp-contract=o
 CFLAGS ?=
 HOST_FLAGS := $(BASE) $(WARN) $(CLANG_WARN) -fPIC $(CFLAGS) \
 	$(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer -fno-sanitize-recover=undefined,-D_FORTIFY_SOURCE=2)
-MUSL_FLAGS := $(BASE) $(WARN) -fPIE -ffunction-sections -fdata-sections -isystem $(B)/sysinclude $(CFLAGS)
+MUSL_FLAGS := $(BASE) $(WARN) -fno-asynchronous-unwind-tables -fPIE -ffunction-sections -fdata-sections -isystem $(B)/sysinclude $(CFLAGS)
 
 CLI := $(wildcard vmm/main.c vmm/options.c vmm/cli*.c)
 SRC := $(filter-out $(CLI),$(wildcard vmm/*.c devices/*.c))
