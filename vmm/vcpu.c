@@ -223,7 +223,8 @@ static enum exit_action enter(struct vcpu *v, uint32_t ticket)
 	if (ret < 0) {
 		if (e == EINTR || e == EAGAIN) {
 			stat_add(&v->count.signal, 1);
-			/* The kernel ends a request in the thread that submitted it, and interrupts KVM_RUN to do so. */
+			/* The kernel ends a request in the thread that submitted it, and interrupts KVM_RUN to do so.
+			 */
 			if (e == EINTR)
 				poll_hooks_poll(v->halt.hooks);
 			return EXIT_RESUME;
