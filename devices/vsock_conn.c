@@ -329,32 +329,37 @@ void vsock_dial(struct vsock_conn *c)
 	}
 }
 
-static void dial_again(struct vsock_conn *c)
+/* True: it waits no more. */
+static bool dial_again(struct vsock_conn *c)
 {
 	int fd = vsock_host_connect(c->v->host, c->host_port);
 
 	if (fd == -EAGAIN && clock_ns() < c->give_up_ns) {
 		put_last(&c->v->dialing, &c->in);
-		return;
+		return false;
 	}
 	put_last(&c->v->live, &c->in);
 	c->state = VSOCK_OPEN;
 	vsock_dialed(c, fd);
 	vsock_settle(c);
+	return true;
 }
 
 static void dial_some(struct virtio_vsock *v)
 {
 	struct vsock_conn *c;
-	unsigned before = v->pause_ms;
+	bool moved = false;
 
 	for (unsigned i = 0; i < DIAL_MAX && (c = first_of(&v->dialing)); i++)
-		dial_again(c);
-	v->pause_ms = 0;
-	if (!first_of(&v->dialing))
-		return;
-	v->pause_ms = before < PAUSE_MIN_MS ? PAUSE_MIN_MS : before < PAUSE_MAX_MS ? before * 2 : PAUSE_MAX_MS;
-	vsock_at(v, v->pause_ms);
+		moved |= dial_again(c);
+	/* A listener that takes some is asked again soon, one that takes none less and less often. */
+	v->pause_ms = moved || !v->pause_ms        ? PAUSE_MIN_MS
+	              : v->pause_ms < PAUSE_MAX_MS ? v->pause_ms * 2
+	                                           : PAUSE_MAX_MS;
+	if (first_of(&v->dialing))
+		vsock_at(v, v->pause_ms);
+	else
+		v->pause_ms = 0;
 }
 
 void vsock_on_timer(void *ctx, uint32_t events)

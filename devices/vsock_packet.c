@@ -6,6 +6,10 @@
 #include <errno.h>
 #include <unistd.h>
 
+enum {
+	SHUT_BOTH = VIRTIO_VSOCK_SHUTDOWN_RCV | VIRTIO_VSOCK_SHUTDOWN_SEND,
+};
+
 /* The caller made sure that there is room among the strays. */
 static void refuse(struct virtio_vsock *v, const struct virtio_vsock_hdr *h)
 {
@@ -89,15 +93,13 @@ static void on_data(struct vsock_conn *c, const struct virtio_vsock_hdr *h, stru
 /* With both halves shut the guest waits for RST; what it sent before goes on to the host. */
 static void on_shutdown(struct vsock_conn *c, uint32_t flags)
 {
-	const unsigned both = VIRTIO_VSOCK_SHUTDOWN_RCV | VIRTIO_VSOCK_SHUTDOWN_SEND;
-
 	if (c->state != VSOCK_OPEN) {
 		vsock_reset(c);
 		return;
 	}
-	c->guest_shut |= flags & both;
+	c->guest_shut |= flags & SHUT_BOTH;
 	vsock_follow_shut(c);
-	if (c->guest_shut != both)
+	if (c->guest_shut != SHUT_BOTH)
 		return;
 	c->debts = VSOCK_OWES_RST;
 	if (!vsock_rest(c))
@@ -107,9 +109,11 @@ static void on_shutdown(struct vsock_conn *c, uint32_t flags)
 static void on_rst(struct vsock_conn *c)
 {
 	struct vsock_counters *counters = &c->v->host->counters;
-	bool refused = c->state == VSOCK_CALLING;
 
-	atomic_fetch_add_explicit(refused ? &counters->refused : &counters->resets, 1, memory_order_relaxed);
+	if (c->state == VSOCK_CALLING)
+		atomic_fetch_add_explicit(&counters->refused, 1, memory_order_relaxed);
+	else if (c->shut != SHUT_BOTH) /* else it is the guest's last word */
+		atomic_fetch_add_explicit(&counters->resets, 1, memory_order_relaxed);
 	vsock_leave(c, c->guest_shut & VIRTIO_VSOCK_SHUTDOWN_SEND);
 }
 

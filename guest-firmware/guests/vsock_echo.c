@@ -229,6 +229,10 @@ static void on_shutdown(struct conn *c, uint32_t flags)
 
 static void on_rst(struct conn *c)
 {
+	if (c->is_call && c->state == CALLING) { /* the host was busy for too long */
+		send(c, VSOCK_REQUEST, 0);
+		return;
+	}
 	if (c->is_call)
 		answered += c->state == CLOSING && c->got == CALL_BYTES;
 	else

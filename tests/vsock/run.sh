@@ -79,11 +79,13 @@ for chip in user kernel; do
 	"$tmp/peer" serve "${sock}_5000" 1000 5 >"$tmp/serve.out" 2>&1 &
 	server=$!
 	await test -S "${sock}_5000"
-	guest vsock_echo --irqchip $chip --cmdline 'calls=1000 port=5000'
+	guest vsock_echo --irqchip $chip --cmdline 'calls=1000 port=5000' --stats "$tmp/stats"
 	wait $pid
 	rc=$?
 	[ $rc = 0 ] || why="the guest ended with $rc; "
-	wait $server || why+="the server failed: $(tail -n 1 "$tmp/serve.out")"
+	wait $server || why+="the server failed: $(tail -n 1 "$tmp/serve.out"); "
+	grep -q '"vsock":{"connections":0,"opened":1000,"refused":[0-9]*,"resets":0,"to_guest":1500000,"from_guest":1500000,' "$tmp/stats" ||
+		why+="the statistics are wrong: $(grep -o '"vsock":{[^}]*}' "$tmp/stats")"
 	verdict "guest to host: 1000 connections, 200 at a time, with half close, to a listener with a backlog of 5, irqchip $chip" "$why"
 	why=
 
