@@ -65,3 +65,8 @@ bench-disk: all
 bench-locks: all
 	$(Q)tests/bench/locks.sh
 .PHONY: bench-locks
+
+# The guest's polling beside lull's: latency and CPU time of two loops between CPUs. REPETITIONS=5 AFFINITY=0:1.
+bench-guest-idle: all
+	$(Q)tests/bench/guest_idle.sh
+.PHONY: bench-guest-idle

@@ -5,7 +5,8 @@
  * ("latency NS" in its output), wake latency as lull counted it (user backend), CPU time of the whole process and exits
  * per event, and how much of the run the CPU time was.
  *
- * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY...
+ * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY[+WORDS]...
+ * WORDS join the guest's command line.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -25,7 +26,7 @@ enum {
 };
 
 struct way {
-	const char *name, *irqchip, *policy;
+	const char *name, *irqchip, *policy, *words;
 	double latency_us[RUNS], wake_us[RUNS], cpu_us[RUNS], exits[RUNS], share[RUNS];
 };
 
@@ -96,16 +97,17 @@ static void read_stats(struct way *w, int r, double events)
 
 static void one(struct way *w, int r, double events, char **args)
 {
-	char out[4096];
+	char out[4096], cmdline[512];
 	struct rusage u;
 	int status;
+	snprintf(cmdline, sizeof(cmdline), "%s %s", args[1], w->words);
 	char *argv[] = {"build/lull",     "run",
 	                "--debug-exit",   "raw",
 	                "--mem",          "64M",
 	                "--timeout",      "120",
 	                "--irqchip",      (char *)w->irqchip,
 	                "--halt-poll",    (char *)w->policy,
-	                "--cmdline",      args[1],
+	                "--cmdline",      cmdline,
 	                "--cpus",         args[2],
 	                "--cpu-affinity", args[3],
 	                "--stats",        STATS,
@@ -138,7 +140,10 @@ int main(int argc, char **argv)
 		if (!policy)
 			return 2;
 		*chip++ = *policy++ = 0;
-		ways[i] = (struct way){.name = text, .irqchip = chip, .policy = policy};
+		char *words = strchr(policy, '+');
+		if (words)
+			*words++ = 0;
+		ways[i] = (struct way){.name = text, .irqchip = chip, .policy = policy, .words = words ? words : ""};
 	}
 	for (int r = 0; r < repetitions; r++)
 		for (int i = 0; i < count; i++)

@@ -172,6 +172,15 @@ balloon() { # balloon IRQCHIP
 	scenario "$name" 0 other none '' "limit=180" "exec sh /balloon/test.sh $1 $lull_args"
 }
 
+# The emulated CPU has MWAIT, and its KVM lets guests use it.
+tiny_mwait() { # tiny_mwait IRQCHIP
+	local name=tiny-$1-2cpu-mwait run
+	[[ $name =~ $only ]] || return
+	run="/bin/lull run --irqchip $1 --guest-mwait --cpus 2 --debug-exit raw --timeout 60"
+	scenario "$name" 0 other none "" "limit=120" "$run -p want=1 /files/mwait.elf &&
+		exec $run -p 'apic=x2apic work=pingpong idle=mwait rounds=50' /files/idle_loops.elf"
+}
+
 # QEMU's own log on the same kernel: what the kernel complains about on any monitor here.
 baseline_configs() {
 	local kernel apic
@@ -253,6 +262,7 @@ make_scenarios() {
 	${matrix}_matrix $chips
 	[ "$monitor" = lull ] || return
 	for m in $chips; do tiny_idle "$m"; done
+	for m in $chips; do tiny_mwait "$m"; done
 	balloon user
 	polls user
 	steal user vmm
@@ -455,10 +465,12 @@ make_scenarios
 "$here/prepare.sh" || exit 1
 if [ -z "$cmd" ]; then
 	[ "$monitor" = qemu ] || [ -x "$lull" ] || die "$lull is missing: run make first"
-	if grep -q idle.elf "$work"/scenarios/*/cmd; then
-		[ -e "$root/build/guests/idle.elf" ] || die "build/guests/idle.elf is missing: run make guests first"
-		files+=("$root/build/guests/idle.elf")
-	fi
+	for elf in idle mwait idle_loops; do
+		if grep -q "/$elf.elf" "$work"/scenarios/*/cmd; then
+			[ -e "$root/build/guests/$elf.elf" ] || die "build/guests/$elf.elf is missing: run make guests first"
+			files+=("$root/build/guests/$elf.elf")
+		fi
+	done
 	if grep -q vsock-peer "$work"/scenarios/*/cmd; then
 		musl-gcc -O2 -static -D_GNU_SOURCE "$root/tests/vsock/peer.c" -o "$work/vsock-peer" || die "the peer cannot be made"
 		files+=("$work/vsock-peer")
