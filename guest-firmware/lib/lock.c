@@ -2,7 +2,7 @@
 /* lock.c - lock.h. No assembly and no guest.h: tests/unit/test_guest_lock.c has threads run it. */
 #include "lock.h"
 
-static void pause(void)
+static void relax(void)
 {
 	__builtin_ia32_pause();
 }
@@ -23,7 +23,7 @@ void spin_lock(struct spinlock *s)
 {
 	while (!replace(&s->taken, 0, 1))
 		while (load(&s->taken))
-			pause();
+			relax();
 }
 
 void spin_unlock(struct spinlock *s)
@@ -44,7 +44,7 @@ bool mutex_lock(struct mutex *m, const struct lock_host *host, unsigned cpu)
 		uint32_t owner = load(&m->owner);
 		if (owner && lock_cpu_is_preempted(host, owner - 1))
 			return false;
-		pause();
+		relax();
 	}
 	return true;
 }
@@ -142,7 +142,7 @@ static bool wait_for_turn(struct queue_lock *q, const struct lock_host *host, un
 			q->cpu[cpu].gave_up = true;
 			return false;
 		}
-		pause();
+		relax();
 	}
 	return true;
 }
