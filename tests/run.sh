@@ -29,6 +29,7 @@ cli      | kvm |  600 | tests/cli/run.sh
 hostile  | kvm |  600 | tests/hostile/run.sh
 lib      | kvm |  600 | tests/lib/run.sh
 net      | kvm |  600 | tests/net/run.sh
+disk     | kvm |  300 | tests/disk/kill.py
 vsock    | kvm |  300 | tests/vsock/run.sh
 balloon  | kvm |  300 | tests/balloon/run.sh
 kernel_halt | kvm | 600 | tests/kernel_halt/run.sh
@@ -38,7 +39,7 @@ fuzz     |     | 1200 | tests/fuzz/run.sh
 nested   |     | 1800 | tests/nested/run.sh
 lint     |     |  900 | .ci/lint.sh
 '
-quick='build unit model tables guests cli hostile lib net vsock balloon kernel_halt guest_idle lint'
+quick='build unit model tables guests cli hostile lib net disk vsock balloon kernel_halt guest_idle lint'
 
 build() {
 	if make -s -j2 WERROR=1 all unit; then echo "ok 1 - make all unit"; else echo "not ok 1 - make all unit"; fi
