@@ -1,17 +1,18 @@
 #!/bin/sh
 # Installs the Debian packages that are missing and says which. `build`: what it takes to make build/lull; `test`: also
-# what `make check` needs. docs/dependencies.md gives the reason for each.
+# what `make check` needs. `debian`: what makes the image of tests/nested/run.sh --debian. docs/dependencies.md gives the reason for each.
 set -eu
 
 build='gcc libc6-dev linux-libc-dev make musl-tools libfdt-dev liburing-dev'
 check='libcmocka-dev clang clang-tidy clang-format libclang-rt-dev cppcheck shellcheck spin device-tree-compiler
-	acpica-tools qemu-system-x86 busybox-static cpio xz-utils git procps python3
+	acpica-tools qemu-system-x86 busybox-static cpio xz-utils e2fsprogs git procps python3
 	iproute2 iputils-ping passt'
 
 case ${1:-} in
 build) wanted=$build ;;
 test) wanted="$build $check" ;;
-*) echo "usage: install-deps.sh build|test" >&2; exit 2 ;;
+debian) wanted='debootstrap e2fsprogs' ;;
+*) echo "usage: install-deps.sh build|test|debian" >&2; exit 2 ;;
 esac
 
 if ! command -v dpkg-query >/dev/null; then

@@ -70,3 +70,9 @@ bench-locks: all
 bench-guest-idle: all
 	$(Q)tests/bench/guest_idle.sh
 .PHONY: bench-guest-idle
+
+# A Debian from its disk in the nested rig: boot, work, power off; kill -9 and power cuts while it writes. An hour and more.
+check-debian: all
+	$(Q)tests/nested/run.sh --debian
+	$(Q)tests/nested/power-cut.sh
+.PHONY: check-debian

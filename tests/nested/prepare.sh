@@ -23,7 +23,7 @@ apt_update_once() {
 
 install_tools() {
 	local missing="" pair
-	for pair in cpio=cpio xz=xz-utils modinfo=kmod; do
+	for pair in cpio=cpio xz=xz-utils modinfo=kmod mke2fs=e2fsprogs ip=iproute2 passt=passt musl-gcc=musl-tools; do
 		PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%=*}" >/dev/null || missing+=" ${pair#*=}"
 	done
 	busybox_static || missing+=" busybox-static"
@@ -49,8 +49,9 @@ resolve_image() {
 
 fetch_kernel() {
 	local name=$1 meta=$2 image dir=$out/deb/$1
-	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/load" ] && [ -e "$out/guest-modules/$name/virtio_balloon.ko" ] &&
-		[ -e "$out/guest-modules/$name/vmw_vsock_virtio_transport.ko" ] && return
+	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/dummy.ko" ] && [ -e "$out/guest-modules/$name/virtio_balloon.ko" ] &&
+		[ -e "$out/guest-modules/$name/vmw_vsock_virtio_transport.ko" ] && [ -e "$out/guest-modules/$name/virtio_blk.ko" ] &&
+		return
 
 	image=$(resolve_image "$meta")
 	if [ -z "$image" ]; then
@@ -68,8 +69,9 @@ fetch_kernel() {
 		(cd "$dir" && apt-get -qq -o APT::Sandbox::User=root download "$image") || die "$image: download failed"
 	fi
 	dpkg -x "$dir"/*.deb "$dir/root" || die "$image: cannot unpack"
-	take_modules "$dir/root" "$out/modules/$name" kvm-amd
-	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon vmw_vsock_virtio_transport
+	take_modules "$dir/root" "$out/modules/$name" kvm-amd tun dummy
+	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon vmw_vsock_virtio_transport virtio_blk \
+		virtio_net virtio-rng
 	cp "$dir"/root/boot/vmlinuz-* "$out/vmlinuz-$name.tmp"
 	mv "$out/vmlinuz-$name.tmp" "$out/vmlinuz-$name"
 	echo "$image $(dpkg-deb -f "$dir"/*.deb Version)" >"$out/vmlinuz-$name.version"
@@ -171,6 +173,47 @@ make_balloon() {
 	rm -rf "$tree"
 }
 
+# A program, or several, with the libraries they need.
+take_programs() { # take_programs TREE PROGRAM...
+	local tree=$1 file
+	shift
+	for file in "$@" $(ldd "$@" | grep -o '/[^ :)]*' | sort -u); do
+		mkdir -p "$tree$(dirname "$file")"
+		cp -L "$file" "$tree$(dirname "$file")/"
+	done
+}
+
+# What scenarios with disks and networks need beside the rest: the guest's initramfs with drivers, what drives such a
+# guest in the emulated host, and programs for both.
+make_io() {
+	local tree=$out/tree.io file newest
+	newest=$(ls -t "$here"/init/io "$here"/io/* "$here"/prepare.sh "$out"/guest-modules/*/load | head -n 1)
+	[ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
+	for file in pump records; do
+		musl-gcc -static -O2 -Wall -Wextra -D_GNU_SOURCE -o "$out/$file" "$here/io/$file.c" ||
+			die "$file.c does not compile"
+	done
+
+	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev,tmp,mnt,modules,root,etc}
+	cp /bin/busybox "$out/pump" "$out/records" "$tree/bin/"
+	ln -s busybox "$tree/bin/sh"
+	cp -r "$out"/guest-modules/* "$tree/modules/"
+	cp "$here/init/io" "$tree/init" && chmod 755 "$tree/init"
+	pack "$tree" "$out/io-guest.cpio"
+
+	rm -rf "$tree" && mkdir -p "$tree"/{bin,guest,io,etc}
+	cp "$out/io-guest.cpio" "$tree/guest/initrd-io"
+	cp "$out/pump" "$out/records" "$tree/bin/"
+	cp "$here"/io/*.sh "$tree/io/"
+	# /usr/sbin is not in the path of the emulated host: busybox has its own mke2fs and ip.
+	take_programs "$tree" /usr/sbin/mke2fs /usr/sbin/e2fsck /usr/sbin/ip "$(command -v passt)"
+	cp /etc/mke2fs.conf "$tree/etc/"
+	printf '%s\n' 'root:x:0:0::/:/bin/sh' 'user:x:1000:1000::/:/bin/sh' >"$tree/etc/passwd"
+	printf '%s\n' 'root:x:0:' 'user:x:1000:' >"$tree/etc/group"
+	pack "$tree" "$out/io.cpio"
+	rm -rf "$tree"
+}
+
 # QEMU 10 from backports, unpacked here and not installed: QEMU 7.2 loses a race when one CPU patches
 # code that another CPU's thread is translating (see README.md). Leaves $out/qemu-system, a wrapper.
 fetch_qemu() {
@@ -249,3 +292,4 @@ make_guest_devices 6.12
 make_host
 make_balloon
 make_qemu
+make_io

@@ -16,6 +16,7 @@ usage() {
 	usage: run.sh [options]
 	  (default)              quick matrix, about 7 minutes
 	  --full                 whole matrix: 2 kernels x 1, 2, 4 vCPUs x both APIC modes x both irqchips x both ends
+	  --debian               a Debian from its disk instead: boot, work, power off; kill -9 while it writes (an hour and more)
 	  --only PATTERN         only scenarios whose name matches this extended regular expression
 	  --list                 print the names and stop
 	  --monitor lull|qemu    who runs the guests (qemu: to check the rig itself)
@@ -27,6 +28,8 @@ usage() {
 	/guest/vmlinuz-6.1, /guest/vmlinuz-6.12 and /guest/initrd:
 	  --cmd COMMAND          run this in the host
 	  --file SRC[:DEST]      copy a file into the host (default destination: /files/NAME); repeatable
+	  --image FILE           a disk of the host's, /dev/nvme0n1; what is written stays
+	  --cut MILLISECONDS     kill the host so long after it said ACK
 	  --expect RC            exit code to expect (default 0)
 	  --limit SECONDS        watchdog (default 120)
 	  --idle [SECONDS]       count context switches of its threads over SECONDS (default 10), then stop it
@@ -39,11 +42,12 @@ die() { echo "nested: $*" >&2; exit 1; }
 #--------------------------------------------------------------------- options
 
 matrix=quick only=. host_cpus=2 list='' monitor=lull host_kernel=6.12 guest_log='' lull_args=''
-cmd='' files=() expect=0 limit=120 idle='' window=10 marker=''
+cmd='' files=() expect=0 limit=120 idle='' window=10 marker='' image='' cut=''
 need() { [ $# -ge 2 ] || die "$1 needs a value"; }
 while [ $# -gt 0 ]; do
 	case $1 in
 	--full) matrix=full ;;
+	--debian) matrix=debian ;;
 	--list) list=1 ;;
 	--full-log) guest_log=full ;;
 	--only) need "$@"; only=$2; shift ;;
@@ -54,6 +58,8 @@ while [ $# -gt 0 ]; do
 	--cmd) need "$@"; cmd=$2; shift ;;
 	--file) need "$@"; files+=("$2"); shift ;;
 	--expect) need "$@"; expect=$2; shift ;;
+	--image) need "$@"; image=$2; shift ;;
+	--cut) need "$@"; cut=$2; shift ;;
 	--limit) need "$@"; limit=$2; shift ;;
 	--marker) need "$@"; marker=$2; shift ;;
 	--idle)
@@ -181,6 +187,13 @@ tiny_mwait() { # tiny_mwait IRQCHIP
 		exec $run -p 'apic=x2apic work=pingpong idle=mwait rounds=50' /files/idle_loops.elf"
 }
 
+# A disk, a network, consoles, random numbers: the script says `ok` and `FAIL`.
+io() { # io NAME-WITH-@ IRQCHIP SECONDS SCRIPT WORDS...
+	local name=${1/@/$2} limit=$3
+	[[ $name =~ $only ]] || return
+	scenario "$name" 0 test 6.12 io "limit=$limit" "exec sh /io/$4.sh $2 ${*:5} $lull_args"
+}
+
 # QEMU's own log on the same kernel: what the kernel complains about on any monitor here.
 baseline_configs() {
 	local kernel apic
@@ -248,6 +261,15 @@ full_matrix() {
 	done
 }
 
+# Bytes each way through each network; how often a kill.
+debian_matrix() {
+	local irqchip
+	for irqchip in "$@"; do
+		io debian-@-2cpu "$irqchip" 3600 debian "$((${MIB:-1024} << 20))"
+		io debian-@-2cpu-kill "$irqchip" 2400 kill "${KILLS:-20}"
+	done
+}
+
 make_scenarios() {
 	local vars chips="user kernel"
 	local m
@@ -260,9 +282,12 @@ make_scenarios() {
 	[ "$monitor" = qemu ] && chips=qemu
 	# shellcheck disable=SC2086 # a list of words
 	${matrix}_matrix $chips
-	[ "$monitor" = lull ] || return
-	for m in $chips; do tiny_idle "$m"; done
-	for m in $chips; do tiny_mwait "$m"; done
+	[ "$monitor" = lull ] && [ $matrix != debian ] || return
+	for m in $chips; do
+		tiny_idle "$m"
+		tiny_mwait "$m"
+		io 6.12-@-2cpu-io "$m" 240 quick
+	done
 	balloon user
 	polls user
 	steal user vmm
@@ -294,6 +319,7 @@ stage_host() { # stage_host FIRST: the archive for the scenarios from FIRST on
 	parts=("$build/host.cpio")
 	grep -q qemu-system "$tree"/batch/*/cmd && parts+=("$build/qemu.cpio")
 	grep -q /balloon "$tree"/batch/*/cmd && parts+=("$build/balloon.cpio")
+	grep -q /io "$tree"/batch/*/cmd && parts+=("$build/io.cpio")
 	cat "${parts[@]}" "$work/batch.cpio" >"$work/initrd"
 	rm -rf "$tree"
 }
@@ -309,9 +335,15 @@ stop_host() {
 }
 
 start_host() {
+	local disk=() file=$image
+	if grep -q '/io/\(debian\|kill\)' "$work"/scenarios/*/cmd; then
+		# What is written goes with this host.
+		file=$build/debian/debian.img,snapshot=on
+	fi
+	[ -z "$file" ] || disk=(-drive "file=$file,format=raw,if=none,id=disk" -device "nvme,serial=disk,drive=disk")
 	: >"$work/data"; : >"$work/console"; : >"$work/reset"
 	nice -n "$priority" "$build/qemu-system" -M q35 -accel tcg,thread=multi -cpu EPYC,+svm,+npt -m 3072 -smp "$host_cpus" \
-		-display none -no-reboot -nodefaults -no-user-config -d cpu_reset -D "$work/reset" \
+		-display none -no-reboot -nodefaults -no-user-config "${disk[@]}" -d cpu_reset -D "$work/reset" \
 		-chardev "file,id=console,path=$work/console" -serial chardev:console \
 		-chardev "file,id=data,path=$work/data" -serial chardev:data \
 		-kernel "$build/vmlinuz-$host_kernel" -initrd "$work/initrd" \
@@ -342,7 +374,7 @@ run_host() {
 	stage_host "$first"
 	start_host
 	waited=0 waited_at=$SECONDS
-	deadline=$((SECONDS + 120 + (scenario_count - first + 1) * (limit > 240 ? limit + 60 : 300)))
+	deadline=$((SECONDS + 120 + $(cat "$work"/scenarios/*/vars | sed 's/.*limit=\([0-9]*\).*/\1/; t; s/.*/120/' | awk '{ s += $1 + 60 } END { print s }')))
 	while :; do
 		sleep 0.5
 		ended=$(grep -ac '^@END' "$work/data")
@@ -350,6 +382,12 @@ run_host() {
 			done_count=$((done_count + 1))
 			judge $((first + done_count - 1)) "$done_count"
 		done
+		if [ -n "$cut" ] && grep -aq '^ACK' "$work/data"; then
+			sleep "$(printf '%d.%03d' $((cut / 1000)) $((cut % 1000)))"
+			stop_host
+			echo "# the host was killed"
+			exit 0
+		fi
 		grep -aq '^@DONE' "$work/data" && [ "$ended" = "$(grep -ac '^@END' "$work/data")" ] && break
 		if ! kill -0 "$host_pid" 2>/dev/null; then
 			wait "$host_pid"
@@ -463,6 +501,7 @@ trap 'exit 130' INT TERM
 make_scenarios
 [ $scenario_count -gt 0 ] || die "no scenario matches $only"
 "$here/prepare.sh" || exit 1
+if grep -q '/io/\(debian\|kill\)' "$work"/scenarios/*/cmd; then "$here/debian.sh" || exit 1; fi
 if [ -z "$cmd" ]; then
 	[ "$monitor" = qemu ] || [ -x "$lull" ] || die "$lull is missing: run make first"
 	for elf in idle mwait idle_loops; do

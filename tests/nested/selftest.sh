@@ -185,5 +185,10 @@ wrong_steal 's/told=6150000000/told=5900000000/' 'lull told vCPU 0 of 5900 ms, a
 wrong_steal 's/told=6190000000/told=6300000000/' 'lull told vCPU 1 of 6300 ms, and the guest says 6150'
 wrong_steal 's/^steal \(.\)......... \(.\)......... \(.*\) .......... ..........$/steal 00\1000000 00\2000000 \3 00\1000000 00\2000000/' 'had to wait for'
 
+fresh
+expect "io" '' 0 io
+sed -i '$aFAIL discard: other data' "$tmp/t.log"
+expect "io that fails" '^discard: other data$' 0 io
+
 if [ $failed -gt 0 ]; then exit 1; fi
 echo "ok nested/selftest ($count cases)"

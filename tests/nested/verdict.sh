@@ -14,7 +14,7 @@ new_problems() { # new_problems LOG [BASELINE-LOG...]
 # Prints one line for each reason why a scenario failed; nothing when it passed.
 #   STEM.log .err .note   console, standard error, notes of the host
 #   RC                    exit code of the monitor, `watchdog` or `stopped`
-#   CHECK                 options of check.awk | still (no context switch may be noted) | empty
+#   CHECK                 options of check.awk | still (no context switch may be noted) | io (FAIL lines) | empty
 verdict() { # verdict STEM RC WANTED-RC CHECK [BASELINE-LOG...]
 	local stem=$1 rc=$2 want=$3 check=$4 first
 	shift 4
@@ -32,8 +32,12 @@ verdict() { # verdict STEM RC WANTED-RC CHECK [BASELINE-LOG...]
 		grep '^idle thread=' "$stem.note" | grep -v 'voluntary=0 involuntary=0$'
 		;;
 	*)
-		# shellcheck disable=SC2086 # a list of options
-		awk $check -f "$here/notes.awk" -f "$here/check.awk" "$stem.log" "$stem.note"
+		if [ "$check" = io ]; then
+			sed -n 's/^FAIL //p' "$stem.log" | sort -u | head -n 5
+		else
+			# shellcheck disable=SC2086 # a list of options
+			awk $check -f "$here/notes.awk" -f "$here/check.awk" "$stem.log" "$stem.note"
+		fi
 		new_problems "$stem.log" "$@" >"$stem.new"
 		# A kernel that was started by kexec finds the timer of the one before it due.
 		[[ $check == *notes=polls* ]] && sed -i '/^Spurious LAPIC timer interrupt on cpu #$/d' "$stem.new"
