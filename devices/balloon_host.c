@@ -87,10 +87,12 @@ static const struct key keys[] = {
 	{"stats", TAKES_VALUE, set_stats},
 };
 
-static int set_word(struct balloon_host *h, const char *word, struct lull_error *err)
+static int set_word(void *ctx, const char *word, bool is_first, struct lull_error *err)
 {
+	struct balloon_host *h = ctx;
 	const char *equals = strchr(word, '=');
 	size_t len = equals ? (size_t)(equals - word) : strlen(word);
+	(void)is_first;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strlen(keys[i].name) != len || strncmp(keys[i].name, word, len) != 0)
@@ -113,15 +115,7 @@ static int parse(struct balloon_host *h, const char *spec, struct lull_error *er
 		h->reporting = true;
 		return 0;
 	}
-	char *words = strdup(spec), *word = words;
-	int ret = words ? 0 : error_set(err, -ENOMEM, "balloon: out of memory");
-	while (word && ret == 0) {
-		char *next = words_cut(word);
-		ret = set_word(h, word, err);
-		word = next;
-	}
-	free(words);
-	return ret;
+	return words_each("balloon", spec, set_word, h, err);
 }
 
 struct balloon_host *balloon_host_open(const char *spec, uint64_t ram_bytes, struct lull_error *err)

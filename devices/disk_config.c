@@ -92,8 +92,9 @@ static const struct key keys[] = {
 	{"rate", true, set_rate},     {"iops", true, set_iops},
 };
 
-static int set_word(struct disk_config *c, const char *word, bool is_first, struct lull_error *err)
+static int set_word(void *ctx, const char *word, bool is_first, struct lull_error *err)
 {
+	struct disk_config *c = ctx;
 	const char *equals = strchr(word, '=');
 	size_t len = equals ? (size_t)(equals - word) : strlen(word);
 
@@ -116,18 +117,10 @@ static int set_word(struct disk_config *c, const char *word, bool is_first, stru
 
 int disk_config_parse(struct disk_config *config, const char *spec, struct lull_error *err)
 {
-	char *words = strdup(spec), *word = words;
-	int ret = words ? 0 : error_set(err, -ENOMEM, "disk: out of memory");
-
 	*config = (struct disk_config){.queues = 1};
-	while (word && ret == 0) {
-		char *next = words_cut(word);
-		ret = set_word(config, word, word == words, err);
-		word = next;
-	}
+	int ret = words_each("disk", spec, set_word, config, err);
 	if (ret == 0 && !config->path)
 		ret = error_set(err, -EINVAL, "disk '%s': no file is named; give path=FILE", spec);
-	free(words);
 	if (ret < 0)
 		disk_config_free(config);
 	return ret;

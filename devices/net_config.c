@@ -141,10 +141,12 @@ static const struct key keys[] = {
 	{"queues", TAKES_VALUE, set_queues},  {"rate", TAKES_VALUE, set_rate}, {"name", TAKES_VALUE, set_name},
 };
 
-static int set_word(struct net_config *c, const char *word, struct lull_error *err)
+static int set_word(void *ctx, const char *word, bool is_first, struct lull_error *err)
 {
+	struct net_config *c = ctx;
 	const char *equals = strchr(word, '=');
 	size_t len = equals ? (size_t)(equals - word) : strlen(word);
+	(void)is_first;
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strlen(keys[i].name) != len || strncmp(keys[i].name, word, len) != 0)
@@ -173,16 +175,8 @@ static int check(const struct net_config *c, const char *spec, struct lull_error
 
 int net_config_parse(struct net_config *config, const char *spec, struct lull_error *err)
 {
-	char *words = strdup(spec), *word = words;
-	int ret = words ? 0 : no_memory(err);
-
 	*config = (struct net_config){.fd = -1, .pairs = 1};
-	while (word && ret == 0) {
-		char *next = words_cut(word);
-		ret = set_word(config, word, err);
-		word = next;
-	}
-	free(words);
+	int ret = words_each("net", spec, set_word, config, err);
 	if (ret == 0)
 		ret = check(config, spec, err);
 	if (ret < 0)

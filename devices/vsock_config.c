@@ -36,8 +36,10 @@ static int set_socket(struct vsock_config *c, const char *value, struct lull_err
 	return c->path ? 0 : error_set(err, -ENOMEM, "vsock: out of memory");
 }
 
-static int set_word(struct vsock_config *c, const char *word, struct lull_error *err)
+static int set_word(void *ctx, const char *word, bool is_first, struct lull_error *err)
 {
+	struct vsock_config *c = ctx;
+	(void)is_first;
 	if (!strncmp(word, "cid=", 4))
 		return set_cid(c, word + 4, err);
 	if (!strncmp(word, "socket=", 7))
@@ -47,16 +49,8 @@ static int set_word(struct vsock_config *c, const char *word, struct lull_error 
 
 int vsock_config_parse(struct vsock_config *config, const char *spec, struct lull_error *err)
 {
-	char *words = strdup(spec), *word = words;
-	int ret = words ? 0 : error_set(err, -ENOMEM, "vsock: out of memory");
-
 	*config = (struct vsock_config){0};
-	while (word && ret == 0) {
-		char *next = words_cut(word);
-		ret = set_word(config, word, err);
-		word = next;
-	}
-	free(words);
+	int ret = words_each("vsock", spec, set_word, config, err);
 	if (ret == 0 && (!config->cid || !config->path))
 		ret = error_set(err, -EINVAL, "vsock '%s': %s is missing; give cid=N,socket=PATH", spec,
 		                config->cid ? "socket" : "cid");

@@ -2,8 +2,11 @@
 /* words.c - cutting the texts that describe devices. Knows no device. */
 #include "words.h"
 
+#include "error.h"
+
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 char *words_cut(char *words)
 {
@@ -20,6 +23,22 @@ char *words_cut(char *words)
 	}
 	*to = '\0';
 	return NULL;
+}
+
+int words_each(const char *what, const char *spec,
+               int (*fn)(void *ctx, const char *word, bool is_first, struct lull_error *err), void *ctx,
+               struct lull_error *err)
+{
+	char *words = strdup(spec), *word = words;
+	int ret = words ? 0 : error_set(err, -ENOMEM, "%s: out of memory", what);
+
+	while (word && ret == 0) {
+		char *next = words_cut(word);
+		ret = fn(ctx, word, word == words, err);
+		word = next;
+	}
+	free(words);
+	return ret;
 }
 
 bool words_size(const char *text, uint64_t *size)

@@ -7,8 +7,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct lull_error;
+
 /* Cuts the first word off in place and returns the rest, NULL when there is none. ",," is a comma in a word. */
 char *words_cut(char *words);
+
+/* Calls fn for the words of spec in turn until one fails; what fn returned last, or -ENOMEM with a text that begins
+ * with what. A text without any words is one empty word. */
+int words_each(const char *what, const char *spec,
+               int (*fn)(void *ctx, const char *word, bool is_first, struct lull_error *err), void *ctx,
+               struct lull_error *err);
 
 /* Digits, maybe with K, M or G behind them. */
 bool words_size(const char *text, uint64_t *size);
