@@ -30,7 +30,7 @@ for ((n = 1; n <= cuts; n++)); do
 	[ $((n % 2)) = 0 ] && chip=kernel
 	why=''
 	rig --limit 300 --cut "$((RANDOM % 4000))" --cmd "exec sh /io/cut.sh $chip $first"
-	tr -d '\r' <"$build/run/data" | sed -n '/^ACK [0-9]* '$first'$/p' >"$work/new"
+	tr -d '\r' <"$build/run/host1/data" | sed -n '/^ACK [0-9]* '$first'$/p' >"$work/new"
 	last=$(tail -n 1 "$work/new" | cut -d' ' -f2)
 	[ -n "$last" ] || why="nothing was acknowledged: $(tail -n 3 "$work/out" | tr '\n' ' ')"
 	cat "$work/new" >>"$work/acks"

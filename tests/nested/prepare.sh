@@ -214,8 +214,8 @@ make_io() {
 	rm -rf "$tree"
 }
 
-# QEMU 10 from backports, unpacked here and not installed: QEMU 7.2 loses a race when one CPU patches
-# code that another CPU's thread is translating (see README.md). Leaves $out/qemu-system, a wrapper.
+# QEMU 10 from backports, unpacked here and not installed: Debian 12's own does not do for this
+# (see README.md). Leaves $out/qemu-system, a wrapper.
 fetch_qemu() {
 	[ -e "$out/qemu-system" ] && return
 	local dir=$out/apt mirror tree=$out/qemu lib names

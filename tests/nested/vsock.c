@@ -14,6 +14,7 @@
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <linux/vm_sockets.h>
@@ -95,10 +96,12 @@ static uint8_t byte_at(uint32_t seed, uint32_t n)
 
 static void call(unsigned port)
 {
+	const struct timeval patience = {.tv_sec = STALL_MS / 1000}; /* instead of Linux's two seconds: this may be slow */
 	struct sockaddr_vm address = {.svm_family = AF_VSOCK, .svm_cid = VMADDR_CID_HOST, .svm_port = port};
 	int fd = socket(AF_VSOCK, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
-	if (fd < 0 || (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS))
+	if (fd < 0 || setsockopt(fd, AF_VSOCK, SO_VM_SOCKETS_CONNECT_TIMEOUT, &patience, sizeof(patience)) < 0 ||
+	    (connect(fd, (const struct sockaddr *)&address, sizeof(address)) < 0 && errno != EINPROGRESS))
 		fail("connect");
 	add(CALL, fd, EPOLLIN | EPOLLOUT)->seed = called++;
 }
