@@ -232,6 +232,7 @@ struct lull_vcpu_stats {
 	uint64_t poll_control; /* MSR_KVM_POLL_CONTROL: 1, or 0 when the guest polls itself and the host must not */
 	uint64_t steal_ns;     /* steal time that lull told the guest; 0 where KVM tells it (lull_config.steal_time) */
 	uint64_t preempted_flags; /* times that lull told the guest that this vCPU does not run */
+	uint64_t cpu_ns;          /* CPU time of the vCPU's thread: guest, KVM, exits and polling */
 };
 
 struct lull_stats {

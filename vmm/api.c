@@ -350,6 +350,7 @@ static void read_vcpu(const struct vcpu *v, struct lull_vcpu_stats *s)
 	s->poll_control = atomic_load(&v->halt.guest_allows);
 	s->steal_ns = stat_get(&v->steal.stats.told_ns);
 	s->preempted_flags = stat_get(&v->steal.stats.flagged);
+	s->cpu_ns = vcpu_cpu_ns(v);
 	for (unsigned i = 0; i < WAKE_CAUSES; i++) {
 		const struct halt_wake_stats *w = &v->halt.stats.sources[i];
 		s->wake[i] = (struct lull_wake_stats){stat_get(&w->wakes), stat_get(&w->polled), stat_get(&w->slept),

@@ -135,6 +135,7 @@ static const struct field vcpu_fields[] = {
 	NUMBER(lull_vcpu_stats, poll_control),
 	NUMBER(lull_vcpu_stats, steal_ns),
 	NUMBER(lull_vcpu_stats, preempted_flags),
+	NUMBER(lull_vcpu_stats, cpu_ns),
 	{0},
 };
 

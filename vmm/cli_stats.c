@@ -63,6 +63,7 @@ static void add_halts(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats 
 	sum->poll_control += more->poll_control; /* on how many the host may poll */
 	sum->steal_ns += more->steal_ns;
 	sum->preempted_flags += more->preempted_flags;
+	sum->cpu_ns += more->cpu_ns;
 }
 
 static void add_vcpu(struct lull_vcpu_stats *sum, const struct lull_vcpu_stats *more)

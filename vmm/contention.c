@@ -76,11 +76,20 @@ static void look_at_steal(struct contention *c, int cpu, uint64_t now_ns)
 	c->steal_at_ns = now_ns;
 }
 
-bool contention_wanted(struct contention *c, int cpu, uint64_t now_ns)
+static bool worth_a_look(uint64_t passed_ns, uint64_t polled_ns, uint64_t period_ns)
 {
-	if (now_ns - c->delay_at_ns >= CONTENTION_PERIOD_NS)
+	return passed_ns >= period_ns && polled_ns >= period_ns * CONTENTION_WORTH_PERMILLE / 1000;
+}
+
+bool contention_wanted(struct contention *c, int cpu, uint64_t now_ns, uint64_t polled_ns)
+{
+	if (worth_a_look(now_ns - c->delay_at_ns, polled_ns - c->delay_polled_ns, CONTENTION_PERIOD_NS)) {
 		look_at_delay(c, now_ns);
-	if (now_ns - c->steal_at_ns >= CONTENTION_STEAL_NS)
+		c->delay_polled_ns = polled_ns;
+	}
+	if (worth_a_look(now_ns - c->steal_at_ns, polled_ns - c->steal_polled_ns, CONTENTION_STEAL_NS)) {
 		look_at_steal(c, cpu, now_ns);
+		c->steal_polled_ns = polled_ns;
+	}
 	return now_ns < c->hold_until_ns || c->steal_permille >= CONTENTION_LIMIT_PERMILLE;
 }

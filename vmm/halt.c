@@ -115,7 +115,8 @@ static enum halt_refusal refusal(struct halt *h, uint64_t now_ns)
 	int cpu = sched_getcpu();
 	if (power_saves(&h->power, cpu, now_ns))
 		return HALT_REFUSED_POWER;
-	return contention_wanted(&h->contention, cpu, now_ns) ? HALT_REFUSED_CONTENTION : HALT_REFUSALS;
+	uint64_t polled = stat_get(&h->stats.poll_success_ns) + stat_get(&h->stats.poll_fail_ns);
+	return contention_wanted(&h->contention, cpu, now_ns, polled) ? HALT_REFUSED_CONTENTION : HALT_REFUSALS;
 }
 
 static bool may_poll(struct halt *h, uint64_t now_ns)

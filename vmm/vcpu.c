@@ -275,14 +275,29 @@ static void *thread_main(void *arg)
 	prctl(PR_SET_TIMERSLACK, 1); /* ns: a halted vCPU wakes at its deadline, not 50 us after it */
 	current = v;
 	atomic_store(&v->tid, (int)syscall(SYS_gettid));
+	clockid_t clock;
+	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+		atomic_store(&v->cpu_clock, clock);
 	if (create_timer(v)) {
 		loop(v);
 		if (atomic_load(&v->requests) & VCPU_DUMP)
 			vcpu_dump(v);
 		syscall(SYS_timer_delete, v->timer);
 	}
+	atomic_store(&v->count.cpu_ns, clock_of(CLOCK_THREAD_CPUTIME_ID));
+	atomic_store(&v->cpu_clock, 0);
 	v->env->finished(v->env->ctx);
 	return NULL;
+}
+
+uint64_t vcpu_cpu_ns(const struct vcpu *v)
+{
+	struct timespec ts;
+	clockid_t clock = atomic_load(&v->cpu_clock);
+	/* If the thread has ended meanwhile, that clock may be another's. */
+	if (clock && clock_gettime(clock, &ts) == 0 && atomic_load(&v->cpu_clock) == clock)
+		return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return stat_get(&v->count.cpu_ns);
 }
 
 /* ------------------------------------------------------------------------------------ life */

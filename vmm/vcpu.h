@@ -61,6 +61,7 @@ struct vcpu_counters {
 	stat_t exits, io, mmio, msr, halt, irq_window, signal, other;
 	stat_t irqs_injected, eois_saved;
 	_Atomic uint64_t kicks; /* any thread */
+	stat_t cpu_ns;          /* CPU time of the thread, when it has ended */
 };
 
 struct vcpu {
@@ -90,6 +91,7 @@ struct vcpu {
 	struct wake wake;
 	_Atomic uint32_t requests;
 	_Atomic int tid;
+	_Atomic clockid_t cpu_clock; /* of the thread while it lives, else 0 */
 	_Atomic uint32_t
 		inspected; /* bit 0: answered, bit 1: halted, bit 2: IF = 0 or waits for SIPI, bit 3: timer armed */
 	struct vcpu_counters count;
@@ -116,6 +118,8 @@ void vcpu_join(struct vcpu *v);
 void vcpu_notify(struct vcpu *v, enum wake_cause cause);
 void vcpu_request(struct vcpu *v, uint32_t requests);
 void vcpu_unpause(struct vcpu *v);
+/* CPU time that its thread has used, in ns. */
+uint64_t vcpu_cpu_ns(const struct vcpu *v);
 /* Installs the kick handler for the process; idempotent. */
 int vcpu_install_kick(int signal, struct lull_error *err);
 

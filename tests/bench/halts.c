@@ -3,7 +3,8 @@
  * halts.c - runs guests under several ways of halting in turn, A B C A B C ..., and prints medians: latency as the
  * guest measured it
  * ("latency NS" in its output), wake latency as lull counted it (user backend), CPU time of the whole process and exits
- * per event, and how much of the run the CPU time was.
+ * per event, and how much of the run the CPU time was. Also the CPU time of the vCPUs' threads for each halt: in a run
+ * of seconds that of what came after the first second, without the start of the machine and of its guest.
  *
  * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY[+WORDS]...
  * WORDS join the guest's command line.
@@ -27,7 +28,7 @@ enum {
 
 struct way {
 	const char *name, *irqchip, *policy, *words;
-	double latency_us[RUNS], wake_us[RUNS], cpu_us[RUNS], exits[RUNS], share[RUNS];
+	double latency_us[RUNS], wake_us[RUNS], cpu_us[RUNS], exits[RUNS], vcpu_us[RUNS], share[RUNS];
 };
 
 static double now_us(void)
@@ -84,15 +85,26 @@ static double sum(const char *json, const char *member)
 
 static void read_stats(struct way *w, int r, double events)
 {
-	static char json[1 << 16];
+	static char json[1 << 20];
 	FILE *f = fopen(STATS, "r");
 	if (!f)
 		exit(1);
 	json[fread(json, 1, sizeof(json) - 1, f)] = 0;
 	fclose(f);
-	double wakes = sum(json, "\"wakes\":");
-	w->wake_us[r] = wakes > 0 ? sum(json, "\"latency_ns\":") / wakes / 1e3 : 0;
-	w->exits[r] = sum(json, "\"exits\":") / events;
+	/* One report a line; the last is that of the end. */
+	const char *first = json, *last = json, *end = strchr(json, '\n');
+	for (const char *line = end; line && line[1]; line = strchr(line + 1, '\n'))
+		last = line + 1;
+	double cpu = sum(last, "\"cpu_ns\":"), halts = sum(last, "\"halts\":");
+	if (last != first) {
+		json[end - json] = 0;
+		cpu -= sum(first, "\"cpu_ns\":");
+		halts -= sum(first, "\"halts\":");
+	}
+	w->vcpu_us[r] = halts > 0 ? cpu / halts / 1e3 : 0;
+	double wakes = sum(last, "\"wakes\":");
+	w->wake_us[r] = wakes > 0 ? sum(last, "\"latency_ns\":") / wakes / 1e3 : 0;
+	w->exits[r] = sum(last, "\"exits\":") / events;
 }
 
 static void one(struct way *w, int r, double events, char **args)
@@ -101,17 +113,30 @@ static void one(struct way *w, int r, double events, char **args)
 	struct rusage u;
 	int status;
 	snprintf(cmdline, sizeof(cmdline), "%s %s", args[1], w->words);
-	char *argv[] = {"build/lull",     "run",
-	                "--debug-exit",   "raw",
-	                "--mem",          "64M",
-	                "--timeout",      "120",
-	                "--irqchip",      (char *)w->irqchip,
-	                "--halt-poll",    (char *)w->policy,
-	                "--cmdline",      cmdline,
-	                "--cpus",         args[2],
-	                "--cpu-affinity", args[3],
-	                "--stats",        STATS,
-	                args[0],          NULL};
+	char *argv[] = {"build/lull",
+	                "run",
+	                "--debug-exit",
+	                "raw",
+	                "--mem",
+	                "64M",
+	                "--timeout",
+	                "120",
+	                "--irqchip",
+	                (char *)w->irqchip,
+	                "--halt-poll",
+	                (char *)w->policy,
+	                "--cmdline",
+	                cmdline,
+	                "--cpus",
+	                args[2],
+	                "--cpu-affinity",
+	                args[3],
+	                "--stats",
+	                STATS,
+	                "--stats-interval",
+	                "1",
+	                args[0],
+	                NULL};
 	double start = now_us();
 	run(argv, out, sizeof(out), &u, &status);
 	double wall = now_us() - start;
@@ -148,7 +173,8 @@ int main(int argc, char **argv)
 	for (int r = 0; r < repetitions; r++)
 		for (int i = 0; i < count; i++)
 			one(&ways[i], r, events, argv + 3);
-	printf("%-20s %12s %12s %14s %12s %8s\n", "", "latency us", "wake us", "CPU us/event", "exits/event", "CPU %");
+	printf("%-20s %12s %12s %14s %12s %12s %8s\n", "", "latency us", "wake us", "CPU us/event", "exits/event",
+	       "vCPU us/halt", "CPU %");
 	for (int i = 0; i < count; i++) {
 		struct way *w = &ways[i];
 		double wake = median(w->wake_us, repetitions);
@@ -157,8 +183,8 @@ int main(int argc, char **argv)
 			printf("%12.1f ", wake);
 		else
 			printf("%12s ", "-");
-		printf("%14.1f %12.2f %8.1f\n", median(w->cpu_us, repetitions), median(w->exits, repetitions),
-		       median(w->share, repetitions));
+		printf("%14.1f %12.2f %12.1f %8.1f\n", median(w->cpu_us, repetitions), median(w->exits, repetitions),
+		       median(w->vcpu_us, repetitions), median(w->share, repetitions));
 	}
 	return 0;
 }

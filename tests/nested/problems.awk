@@ -19,6 +19,8 @@ function normal(s) {
 /^GUEST log begin/ { quiet = 1; next }
 /^GUEST log end/ { quiet = 0; next }
 inside && /\] Code: / { next }
+# A message of the kernel's in the middle of a line of init's: two lines.
+inside && match($0, /[^>]\[ *[0-9]+\.[0-9]+\] /) { print normal(substr($0, RSTART + 1)); $0 = substr($0, 1, RSTART) }
 inside { print normal($0); next }
 quiet { next }
 /BIOS bug|[Ff]irmware [Bb]ug|APIC timer disabled|Call Trace|rcu.*(stall|starved)|WARNING:|BUG:|Oops|[Kk]ernel panic|lockup|nobody cared|unchecked MSR|hung task|general protection/ {

@@ -144,7 +144,7 @@ polls() { # polls IRQCHIP
 
 # What the host takes from a guest that wants more than it gets, and what the guest is told of it.
 steal() { # steal IRQCHIP MODE
-	local name=6.12-$1-2cpu-steal-$2 line="console=ttyS0 loglevel=5 panic=-1 lull.end=ask"
+	local name=6.12-$1-2cpu-steal-$2 line="console=ttyS0 loglevel=5 panic=-1 nowatchdog lull.end=ask"
 	[[ $name =~ $only ]] || return
 	scenario "$name" 0 test 6.12 \
 		"-v kernel=6.12 -v cpus=2 -v apic=x2apic -v end=poweroff -v boots=1 -v notes=steal -v mode=$2" \

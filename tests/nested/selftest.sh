@@ -103,6 +103,12 @@ for line in 'Call Trace:' 'rcu: INFO: rcu_preempt self-detected stall on CPU' '[
 done
 
 fresh
+sed -i 's/ old$/ old[    9.000000] hrtimer: interrupt took 5 ns/' "$tmp/t.log"
+expect "two messages on one line" '' 0 "$good"
+sed -i 's/hrtimer: interrupt took 5 ns/a new one/' "$tmp/t.log"
+expect "two messages on one line, one new" 'new in the kernel log: a new one' 0 "$good"
+
+fresh
 expect "still" '' 0 still
 sed -i '2s/ voluntary=0/ voluntary=3/' "$tmp/t.note"
 expect "a switch" 'lull-vcpu0 .* voluntary=3' 0 still

@@ -44,6 +44,14 @@ static void put_steal(unsigned long long cpu0, unsigned long long cpu1)
 	put("stat", text);
 }
 
+/* Of one that has polled enough since it was asked last. */
+static bool wanted(struct contention *c, int cpu, uint64_t now_ns)
+{
+	static uint64_t polled_ns;
+	polled_ns += CONTENTION_STEAL_NS / 1000 * CONTENTION_WORTH_PERMILLE;
+	return contention_wanted(c, cpu, now_ns, polled_ns);
+}
+
 static int setup(void **state)
 {
 	(void)state;
@@ -58,7 +66,7 @@ static void a_quiet_host_wants_nothing(void **state)
 	(void)state;
 	contention_init(&c, root);
 	for (unsigned i = 0; i < 500; i++)
-		assert_false(contention_wanted(&c, 0, start + i * 10000000ull));
+		assert_false(wanted(&c, 0, start + i * 10000000ull));
 }
 
 static void a_thread_that_waits_for_its_cpu_makes_room(void **state)
@@ -66,12 +74,12 @@ static void a_thread_that_waits_for_its_cpu_makes_room(void **state)
 	struct contention c;
 	(void)state;
 	contention_init(&c, root);
-	assert_false(contention_wanted(&c, 0, start));
+	assert_false(wanted(&c, 0, start));
 	put_delay(1000000 + 1000001);                                             /* over 10 % of 10 ms */
-	assert_false(contention_wanted(&c, 0, start + CONTENTION_PERIOD_NS - 1)); /* not looked at yet */
-	assert_true(contention_wanted(&c, 0, start + CONTENTION_PERIOD_NS));
-	assert_true(contention_wanted(&c, 0, start + 2 * CONTENTION_PERIOD_NS - 1));
-	assert_false(contention_wanted(&c, 0, start + 2 * CONTENTION_PERIOD_NS));
+	assert_false(wanted(&c, 0, start + CONTENTION_PERIOD_NS - 1)); /* not looked at yet */
+	assert_true(wanted(&c, 0, start + CONTENTION_PERIOD_NS));
+	assert_true(wanted(&c, 0, start + 2 * CONTENTION_PERIOD_NS - 1));
+	assert_false(wanted(&c, 0, start + 2 * CONTENTION_PERIOD_NS));
 }
 
 static void less_than_a_tenth_is_no_contention(void **state)
@@ -79,9 +87,9 @@ static void less_than_a_tenth_is_no_contention(void **state)
 	struct contention c;
 	(void)state;
 	contention_init(&c, root);
-	assert_false(contention_wanted(&c, 0, start));
+	assert_false(wanted(&c, 0, start));
 	put_delay(1000000 + 999999);
-	assert_false(contention_wanted(&c, 0, start + CONTENTION_PERIOD_NS));
+	assert_false(wanted(&c, 0, start + CONTENTION_PERIOD_NS));
 }
 
 static void what_the_thread_waited_before_the_first_look_does_not_count(void **state)
@@ -90,7 +98,7 @@ static void what_the_thread_waited_before_the_first_look_does_not_count(void **s
 	(void)state;
 	put_delay(99999999999ull);
 	contention_init(&c, root);
-	assert_false(contention_wanted(&c, 0, start));
+	assert_false(wanted(&c, 0, start));
 }
 
 static void a_gap_holds_for_two_milliseconds(void **state)
@@ -99,8 +107,8 @@ static void a_gap_holds_for_two_milliseconds(void **state)
 	(void)state;
 	contention_init(&c, root);
 	contention_gap(&c, start);
-	assert_true(contention_wanted(&c, 0, start + CONTENTION_HOLD_NS - 1));
-	assert_false(contention_wanted(&c, 0, start + CONTENTION_HOLD_NS));
+	assert_true(wanted(&c, 0, start + CONTENTION_HOLD_NS - 1));
+	assert_false(wanted(&c, 0, start + CONTENTION_HOLD_NS));
 }
 
 static void steal_of_the_own_cpu_above_a_tenth_stops_polling(void **state)
@@ -108,13 +116,13 @@ static void steal_of_the_own_cpu_above_a_tenth_stops_polling(void **state)
 	struct contention c;
 	(void)state;
 	contention_init(&c, root);
-	assert_false(contention_wanted(&c, 1, start));
+	assert_false(wanted(&c, 1, start));
 	put_steal(900, 119); /* CPU 1: 19 ticks of 10 ms in a second; averaged with the 0 before: 9.5 % */
-	assert_false(contention_wanted(&c, 1, start + CONTENTION_STEAL_NS));
+	assert_false(wanted(&c, 1, start + CONTENTION_STEAL_NS));
 	put_steal(900, 138);
-	assert_true(contention_wanted(&c, 1, start + 2 * CONTENTION_STEAL_NS));
+	assert_true(wanted(&c, 1, start + 2 * CONTENTION_STEAL_NS));
 	put_steal(900, 138);
-	assert_false(contention_wanted(&c, 1, start + 3 * CONTENTION_STEAL_NS));
+	assert_false(wanted(&c, 1, start + 3 * CONTENTION_STEAL_NS));
 }
 
 static void another_cpu_starts_anew(void **state)
@@ -122,9 +130,30 @@ static void another_cpu_starts_anew(void **state)
 	struct contention c;
 	(void)state;
 	contention_init(&c, root);
-	assert_false(contention_wanted(&c, 0, start));
+	assert_false(wanted(&c, 0, start));
 	put_steal(100, 100000);
-	assert_false(contention_wanted(&c, 1, start + CONTENTION_STEAL_NS));
+	assert_false(wanted(&c, 1, start + CONTENTION_STEAL_NS));
+}
+
+static void who_hardly_polls_does_not_look(void **state)
+{
+	const uint64_t worth = CONTENTION_PERIOD_NS / 1000 * CONTENTION_WORTH_PERMILLE;
+	struct contention c;
+	(void)state;
+	contention_init(&c, root);
+	assert_false(contention_wanted(&c, 0, start, worth - 1));
+	put_delay(50000000000);
+	assert_false(contention_wanted(&c, 0, start + CONTENTION_STEAL_NS, worth)); /* the first look */
+	put_delay(60000000000);
+	assert_false(contention_wanted(&c, 0, start + 2 * CONTENTION_STEAL_NS, 2 * worth - 1));
+	assert_true(contention_wanted(&c, 0, start + 2 * CONTENTION_STEAL_NS, 2 * worth));
+	/* What was told is good for a period, looks or not. */
+	assert_false(contention_wanted(&c, 0, start + 2 * CONTENTION_STEAL_NS + CONTENTION_PERIOD_NS, 2 * worth));
+	/* The same for steal, of which a period is a hundred times as long. */
+	assert_false(contention_wanted(&c, 1, start + 4 * CONTENTION_STEAL_NS, 100 * worth));
+	put_steal(100, 2000);
+	assert_false(contention_wanted(&c, 1, start + 5 * CONTENTION_STEAL_NS, 200 * worth - 1));
+	assert_true(contention_wanted(&c, 1, start + 5 * CONTENTION_STEAL_NS, 200 * worth));
 }
 
 static void files_that_are_not_there_or_make_no_sense_are_no_contention(void **state)
@@ -133,12 +162,12 @@ static void files_that_are_not_there_or_make_no_sense_are_no_contention(void **s
 	(void)state;
 	contention_init(&c, "/nonexistent");
 	for (unsigned i = 0; i < 5; i++)
-		assert_false(contention_wanted(&c, 0, start + i * CONTENTION_STEAL_NS));
+		assert_false(wanted(&c, 0, start + i * CONTENTION_STEAL_NS));
 	put("thread-self/schedstat", "nonsense\n");
 	put("stat", "cpu0 1 2\n\ncpu0 x\n");
 	contention_init(&c, root);
 	for (unsigned i = 0; i < 5; i++)
-		assert_false(contention_wanted(&c, 0, start + i * CONTENTION_STEAL_NS));
+		assert_false(wanted(&c, 0, start + i * CONTENTION_STEAL_NS));
 }
 
 static int make_root(void **state)
@@ -167,6 +196,7 @@ int main(void)
 		TEST(a_gap_holds_for_two_milliseconds),
 		TEST(steal_of_the_own_cpu_above_a_tenth_stops_polling),
 		TEST(another_cpu_starts_anew),
+		TEST(who_hardly_polls_does_not_look),
 		TEST(files_that_are_not_there_or_make_no_sense_are_no_contention),
 	};
 	return cmocka_run_group_tests_name("contention", tests, make_root, remove_root);
