@@ -194,6 +194,7 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	                    : deadline_tsc > now       ? to_ns(h, deadline_tsc - now)
 	                                               : 0,
 		.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed),
+		.busy_ns = h->end_tsc ? to_ns(h, now - h->end_tsc) : 0,
 	};
 	h->in_flight = poll_hooks_in_flight(h->hooks);
 	h->hint.io = h->in_flight > 0;
@@ -393,7 +394,7 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	if (!h->halted)
 		return;
 	h->halted = false;
-	uint64_t now = clock_tsc();
+	uint64_t now = h->end_tsc = clock_tsc();
 	bool known = event_tsc && event_tsc <= now;
 	uint64_t latency_ns = known ? to_ns(h, now - event_tsc) : 0;
 	struct policy_sample *s = &h->sample;

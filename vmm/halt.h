@@ -105,10 +105,10 @@ struct halt {
 	bool disturbed;  /* a request came in between: this halt teaches nothing */
 	bool polled_now; /* the last wait ended while polling */
 	enum halt_phase phase;
-	uint64_t start_tsc, last_turn_tsc;
-	uint64_t slept_ns;  /* in this halt */
-	unsigned in_flight; /* requests when it began */
-	uint64_t io_ns;     /* from the start of a halt to a completion, when polls looked; 0: none has */
+	uint64_t start_tsc, last_turn_tsc, end_tsc; /* end: of the halt before */
+	uint64_t slept_ns;                          /* in this halt */
+	unsigned in_flight;                         /* requests when it began */
+	uint64_t io_ns; /* from the start of a halt to a completion, when polls looked; 0: none has */
 	struct policy_hint hint;
 	struct policy_plan plan;
 	struct policy_sample sample;

@@ -23,17 +23,23 @@
 #define CREDIT   16.0f
 #define KEEP     (1.0f - 1.0f / 32.0f) /* what a halt leaves of the costs before it */
 
-#define LONG_IDLE_NS   200000.0f /* wake latency is estimated apart for idle times below and above */
-#define FRESH          128.0f    /* after FRESH * B without a sleep one is forced, to measure the wake latency */
-#define HIDDEN         0.15f     /* part of the wake latency that a pre-wake still costs */
-#define CAP_NS         500000.0f /* for windows when lambda > CAP_LAMBDA */
-#define CAP_LAMBDA     8.0f
-#define BACK_OFF_NS    2000000u /* no polling for so long after the host took the CPU away */
-#define BACK_OFF_MAX   20000000u
-#define STARVED        16.0f     /* a wake so many times later than the mean, and */
-#define STARVED_NS     500000.0f /* so late, also says that others want the CPU */
-#define LONGEST_NS     1e18f     /* of all times */
-#define LONGEST_WAKE   1e9f      /* and of wake latencies */
+#define LONG_IDLE_NS 200000.0f /* wake latency is estimated apart for idle times below and above */
+#define FRESH        128.0f    /* after FRESH * B without a sleep one is forced, to measure the wake latency */
+#define HIDDEN       0.15f     /* part of the wake latency that a pre-wake still costs */
+#define CAP_NS       500000.0f /* for windows when lambda > CAP_LAMBDA */
+#define CAP_LAMBDA   8.0f
+#define BACK_OFF_NS  2000000u /* no polling for so long after the host took the CPU away */
+#define BACK_OFF_MAX 20000000u
+#define STARVED      16.0f     /* a wake so many times later than the mean, and */
+#define STARVED_NS   500000.0f /* so late, also says that others want the CPU */
+#define LONGEST_NS   1e18f     /* of all times */
+#define LONGEST_WAKE 1e9f      /* and of wake latencies */
+/* An idle guest is to cost what it costs asleep. Before timers that come less often than this, pre-wakes spin for at
+ * most IDLE_SHARE * lambda of the CPU time that the guest uses for itself; beyond that they are later, or not at all.
+ */
+#define SPARSE_NS      20e6f
+#define IDLE_SHARE     0.015f
+#define IDLE_QUANTILE  0.25f /* of the wake latency that the later ones cover: most of it hidden, and hardly a spin */
 #define WAKE_PRESET_NS 10000
 #define MEAN_OF        16 /* sleeps that a mean wake latency is taken over */
 
@@ -61,6 +67,8 @@ struct cost {
 	float q10[CONTEXTS], q95[CONTEXTS]; /* quantiles of the time to an event that is no timer; 0: none yet */
 	float window[WINDOWS];
 	float wake[2], late[2]; /* mean wake latency after short and long idle; its quantile that a pre-wake covers */
+	float low[2];           /* and a quantile for idle guests */
+	float allowance;        /* how long a pre-wake of an idle guest may still spin */
 	float lambda, quantile, switch_ns, arm_ns;
 	float b;                               /* what a sleep and wake is worth */
 	float debt;                            /* the account: cost beyond twice the optimum */
@@ -139,12 +147,13 @@ static void cost_init(void *state, const uint64_t *values, const struct policy_h
 	c->wake[0] = preset(values[KEY_WAKE], host->wake_ns, WAKE_PRESET_NS);
 	c->switch_ns = preset(values[KEY_SWITCH], host->switch_ns, 0.3f * c->wake[0]);
 	c->arm_ns = preset(values[KEY_ARM], host->arm_ns, 0.1f * c->wake[0]);
-	c->wake[1] = c->late[0] = c->late[1] = c->wake[0];
+	c->wake[1] = c->late[0] = c->late[1] = c->low[0] = c->low[1] = c->wake[0];
 	c->mean_of[0] = c->mean_of[1] = values[KEY_WAKE] || host->wake_ns ? MEAN_OF : 0;
 	q = c->lambda / (1.0f + c->lambda);
 	c->quantile = q > 0.75f ? q : 0.75f;
 	c->back_off_ns = BACK_OFF_NS;
 	set_prices(c);
+	c->allowance = c->b;
 	/* As if the last event had come just before B: the first window is B. */
 	for (int x = 0; x < CONTEXTS; x++) {
 		for (int k = 0; k < WINDOWS; k++)
@@ -165,6 +174,23 @@ static bool spin_times(const struct cost *c, int x, float *from, float *until)
 	*from = c->q10[x] - late;
 	*until = smaller(c->q95[x], *from + wake + c->b);
 	return c->use_spin && *from >= wake + c->switch_ns;
+}
+
+static void allow_idle_spins(struct cost *c, uint64_t busy_ns)
+{
+	if (busy_ns)
+		c->allowance += IDLE_SHARE * c->lambda * (to_ns(busy_ns) + c->switch_ns);
+	c->allowance = smaller(c->allowance, c->b);
+}
+
+/* How long before the timer a pre-wake comes. */
+static float lead_time(const struct cost *c, uint64_t busy_ns)
+{
+	int class = idle_class(c->timer);
+
+	if (c->timer < SPARSE_NS || !busy_ns || c->allowance >= 0)
+		return c->late[class];
+	return c->allowance >= -c->b ? c->low[class] : 0;
 }
 
 static void plan_learned(struct cost *c, const struct policy_hint *hint, struct policy_plan *plan)
@@ -188,7 +214,7 @@ static void plan_learned(struct cost *c, const struct policy_hint *hint, struct 
 			plan->poll_ns = hint->timer_ns;
 	} else if (late <= to_ns(hint->max_ns)) {
 		c->kind = PLAN_PREWAKE;
-		plan->sleep_ns = hint->timer_ns - from_ns(late);
+		plan->sleep_ns = hint->timer_ns - from_ns(lead_time(c, hint->busy_ns));
 		plan->spin_ns = hint->timer_ns + from_ns(3 * late);
 	}
 }
@@ -205,6 +231,7 @@ static void cost_plan(void *state, const struct policy_hint *hint, struct policy
 	c->kind = PLAN_ASLEEP;
 	c->chosen = 0;
 	c->early = LONGEST_NS;
+	allow_idle_spins(c, hint->busy_ns);
 	if (!hint->may_poll || hint->now_ns < c->blind_until_ns)
 		return;
 	c->kind = PLAN_WINDOW;
@@ -302,7 +329,7 @@ static void settle(struct cost *c, const struct policy_sample *s, float d, float
 
 static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 {
-	float *wake = &c->wake[class], *late = &c->late[class];
+	float *wake = &c->wake[class], *late = &c->late[class], *low = &c->low[class];
 	float before = *wake, sample = smaller(to_ns(wake_ns ? wake_ns : 1), smaller(8 * before, LONGEST_WAKE));
 
 	/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster.
@@ -314,10 +341,15 @@ static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 	*late *= *wake / before;
 	if (*late < 0)
 		*late = 0;
+	*low += 0.03f * before * (sample > *low ? IDLE_QUANTILE : IDLE_QUANTILE - 1);
+	*low *= *wake / before;
+	if (*low < 0)
+		*low = 0;
 	c->wake_known[class] = true;
 	if (!c->wake_known[!class]) {
 		c->wake[!class] = *wake;
 		c->late[!class] = *late;
+		c->low[!class] = *low;
 	}
 }
 
@@ -349,6 +381,8 @@ static void cost_observe(void *state, const struct policy_sample *s)
 	float d = to_ns(s->event_ns ? s->event_ns : 1), max = to_ns(s->max_ns);
 	int class = idle_class(d);
 
+	if (c->kind == PLAN_PREWAKE && c->timer >= SPARSE_NS)
+		c->allowance -= to_ns(s->spin_ns);
 	if (c->use_back_off)
 		learn_contention(c, s);
 	if (s->source == POLICY_REQUEST || s->invalid)

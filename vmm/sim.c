@@ -105,7 +105,7 @@ void sim_run(const struct sim_host *host, const struct sim_trace *trace, const s
 	for (size_t i = 0; i < trace->count; i++) {
 		const struct sim_halt *halt = &trace->halts[i];
 		double now = total->wall_ns < 1e18 ? total->wall_ns : 1e18;
-		struct policy_hint hint = {rounded(now), halt->timer_ns, POLICY_NEVER, halt->io, halt->may_poll};
+		struct policy_hint hint = {rounded(now), halt->timer_ns, POLICY_NEVER, halt->io, halt->may_poll, 0};
 		double d = (double)halt->event_ns;
 
 		policy->plan(state, &hint, &plan);

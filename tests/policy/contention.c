@@ -90,7 +90,7 @@ static struct result play(const struct sim_host *host, const char *back_off, dou
 	policy_init(&spec, state, &told);
 	for (int i = 0; i < ROUNDS; i++) {
 		use(&c, WORK_NS);
-		struct policy_hint hint = {(uint64_t)c.now, POLICY_NEVER, POLICY_NEVER, false, true};
+		struct policy_hint hint = {(uint64_t)c.now, POLICY_NEVER, POLICY_NEVER, false, true, 0};
 		struct policy_plan plan;
 		double start = c.now, d = 1 + sim_normal(&random, mean_ns, 0.1 * mean_ns), event = start + d;
 		struct policy_sample sample = {.event_ns = (uint64_t)d,

@@ -78,7 +78,7 @@ static double moving(const struct sim_trace *trace, int host, bool oracle, float
 	for (size_t i = 0; i < trace->count; i++) {
 		struct sim_halt halt = trace->halts[i];
 		float scale = i / SWITCH_EVERY % 2 ? 3 : 1, wake = (float)hosts[host].wake_ns * scale;
-		struct policy_hint hint = {(uint64_t)now, halt.timer_ns, POLICY_NEVER, halt.io, true};
+		struct policy_hint hint = {(uint64_t)now, halt.timer_ns, POLICY_NEVER, halt.io, true, 0};
 		struct policy_plan plan;
 		struct policy_sample sample;
 
@@ -154,13 +154,13 @@ static double decision_ns(const struct sim_trace *trace, bool learn)
 	for (size_t n = 0; n < BATCHES; n++) {
 		const struct sim_halt *halts = &trace->halts[n * BATCH % (trace->count - BATCH)];
 		for (size_t i = 0; i < BATCH; i++) {
-			struct policy_hint hint = {0, halts[i].timer_ns, POLICY_NEVER, halts[i].io, true};
+			struct policy_hint hint = {0, halts[i].timer_ns, POLICY_NEVER, halts[i].io, true, 0};
 			policy_cost.plan(&c, &hint, &plan);
 			sim_play(&hosts[1], &halts[i], &plan, &samples[i]);
 		}
 		double start = now_ns();
 		for (size_t i = 0; i < BATCH; i++) {
-			struct policy_hint hint = {0, halts[i].timer_ns, POLICY_NEVER, halts[i].io, true};
+			struct policy_hint hint = {0, halts[i].timer_ns, POLICY_NEVER, halts[i].io, true, 0};
 			policy_cost.plan(&c, &hint, &plan);
 			if (learn)
 				policy_cost.observe(&c, &samples[i]);
@@ -180,7 +180,7 @@ static double record_ns(void)
 	static double times[BATCHES];
 	struct trace_file file = {0};
 	struct trace_ring ring = {.slots = calloc(RECORDS, sizeof(struct trace_record)), .records = RECORDS};
-	const struct policy_hint hint = {1000, 4000000, POLICY_NEVER, false, true};
+	const struct policy_hint hint = {1000, 4000000, POLICY_NEVER, false, true, 0};
 	const struct policy_plan plan = {0, 3988000, 4036000};
 	const struct policy_sample sample = {.event_ns = 4000000, .wake_ns = {9000, POLICY_NEVER}};
 

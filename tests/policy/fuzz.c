@@ -116,7 +116,7 @@ static int interesting(struct game *g, const struct policy_plan *plan, double ti
 static double next_halt(struct game *g, const struct policy_sample *sample, bool io, double weight)
 {
 	_Alignas(64) unsigned char state[POLICY_STATE_BYTES];
-	struct policy_hint hint = {g->now, POLICY_NEVER, POLICY_NEVER, io, true};
+	struct policy_hint hint = {g->now, POLICY_NEVER, POLICY_NEVER, io, true, 0};
 	struct policy_plan plan;
 	struct policy_sample unused;
 	double times[16], best = -1e30;
@@ -201,7 +201,7 @@ static void play(struct game *g, enum mode mode, uint64_t halts)
 				g->bank = 0;
 		}
 		uint64_t timer = chance(g, g->timers) ? 1 + (uint64_t)between(g, 0.01 * g->b, 40 * g->b) : POLICY_NEVER;
-		struct policy_hint hint = {g->now, timer, POLICY_NEVER, sim_bits(&g->random) & 1, true};
+		struct policy_hint hint = {g->now, timer, POLICY_NEVER, sim_bits(&g->random) & 1, true, 0};
 		g->spec->policy->plan(g->state, &hint, &plan);
 		struct sim_halt halt = choose(g, mode, &plan, timer, hint.io);
 		struct sim_outcome out = sim_play(&g->setting->host, &halt, &plan, &sample);
@@ -254,7 +254,7 @@ static uint64_t broken_in_replay(const struct targets *t, double lambda)
 		policy_init(&spec, state, &told);
 		for (size_t i = 0; i < trace->count; i++) {
 			const struct sim_halt *halt = &trace->halts[i];
-			struct policy_hint hint = {(uint64_t)now, halt->timer_ns, POLICY_NEVER, halt->io, true};
+			struct policy_hint hint = {(uint64_t)now, halt->timer_ns, POLICY_NEVER, halt->io, true, 0};
 			struct policy_plan plan;
 			struct policy_sample sample;
 			struct policy_view view;

@@ -27,7 +27,7 @@ struct round_trip {
 
 static void halt(struct side *s, double now)
 {
-	struct policy_hint hint = {(uint64_t)now, POLICY_NEVER, POLICY_NEVER, false, true};
+	struct policy_hint hint = {(uint64_t)now, POLICY_NEVER, POLICY_NEVER, false, true, 0};
 
 	s->halted_at = now;
 	s->spec.policy->plan(s->state, &hint, &s->plan);

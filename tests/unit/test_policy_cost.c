@@ -202,6 +202,48 @@ static void the_lead_follows_a_slower_and_a_faster_host(void **unused)
 	assert_in_range(4000000 - plan(&r)->sleep_ns, 4000, 6500);
 }
 
+struct early {
+	uint64_t spins_ns, latency_ns; /* of all halts */
+};
+
+/* 1000 timers on a host whose wakes take low to high ns, after busy_ns of work each. */
+static struct early early_wakes(uint64_t timer_ns, uint64_t busy_ns, uint32_t low, uint32_t high)
+{
+	struct early sum = {0};
+	struct rig r;
+	uint32_t random = 1;
+	set_up(&r, "cost");
+	r.hint.timer_ns = timer_ns;
+	r.hint.busy_ns = busy_ns;
+	for (int i = 0; i < 1000; i++) {
+		random = random * 1664525 + 1013904223;
+		r.wake_ns = low + (random >> 8) % (high - low);
+		plan(&r);
+		struct policy_sample s = outcome(&r, timer_ns);
+		policy_cost.observe(&r.c, &s);
+		r.hint.now_ns += s.halt_ns;
+		sum.spins_ns += s.spin_ns;
+		sum.latency_ns += s.latency_ns;
+	}
+	return sum;
+}
+
+static void early_wakes_of_an_idle_guest_cost_next_to_nothing(void **unused)
+{
+	/* 1.5 % for each lambda of the work and the switches, and what may be left over once. */
+	const uint64_t least = 1000 * (100000 + 3000) * 3 / 100, slack = 2 * B + 100000;
+	(void)unused;
+	const struct early idle = early_wakes(100000000, 100000, 60000, 100000);
+	assert_in_range(idle.spins_ns, least / 2, least + slack);
+	assert_true(idle.latency_ns < 1000 * 80000ull * 3 / 10); /* most of it is hidden all the same */
+	/* Wakes that take 10 us or 500 us: no lead is right, and it stays cheap. */
+	assert_true(early_wakes(100000000, 100000, 10000, 500000).spins_ns < least + slack + 500000);
+	/* With more work, or more timers, or when the work is not known, nearly all is hidden. */
+	assert_true(early_wakes(100000000, 1000000, 60000, 100000).latency_ns < 1000 * 80000ull / 10);
+	assert_true(early_wakes(4000000, 100000, 60000, 100000).latency_ns < 1000 * 80000ull / 10);
+	assert_true(early_wakes(100000000, 0, 60000, 100000).latency_ns < 1000 * 80000ull / 10);
+}
+
 static void wake_latency_after_short_and_long_idle_is_kept_apart(void **unused)
 {
 	struct rig r;
@@ -506,7 +548,7 @@ static void senseless_samples_do_no_harm(void **unused)
 	(void)unused;
 	set_up(&r, "cost:lambda=1000");
 	for (int i = 0; i < 200000; i++) {
-		r.hint = (struct policy_hint){any_time(&s), any_time(&s), any_time(&s), s & 1, s & 2};
+		r.hint = (struct policy_hint){any_time(&s), any_time(&s), any_time(&s), s & 1, s & 2, any_time(&s)};
 		plan(&r);
 		assert_true(r.plan.poll_ns <= r.hint.max_ns);
 		struct policy_sample sample = {
@@ -567,6 +609,7 @@ int main(void)
 		cmocka_unit_test(a_timer_that_is_near_is_polled_for),
 		cmocka_unit_test(a_timer_that_is_far_is_met_by_waking_early),
 		cmocka_unit_test(the_lead_follows_a_slower_and_a_faster_host),
+		cmocka_unit_test(early_wakes_of_an_idle_guest_cost_next_to_nothing),
 		cmocka_unit_test(wake_latency_after_short_and_long_idle_is_kept_apart),
 		cmocka_unit_test(a_class_without_samples_follows_the_other),
 		cmocka_unit_test(the_first_sleeps_count_more_if_nothing_was_told),
