@@ -61,6 +61,11 @@ bench-disk: all
 	$(Q)tests/bench/disk.py
 .PHONY: bench-disk
 
+# Streams through a tap, of lull and of QEMU microvm, in one run. ROUNDS=5. Needs root.
+bench-net: all
+	$(Q)tests/bench/net.py
+.PHONY: bench-net
+
 # What the preempted flag is worth to a guest's locks under overcommit. RUNS=7 PASSES=60000.
 bench-locks: all
 	$(Q)tests/bench/locks.sh

@@ -35,11 +35,11 @@
 #define LONGEST_NS   1e18f     /* of all times */
 #define LONGEST_WAKE 1e9f      /* and of wake latencies */
 /* An idle guest is to cost what it costs asleep. Before timers that come less often than this, pre-wakes spin for at
- * most IDLE_SHARE * lambda of the CPU time that the guest uses for itself; beyond that they are later, or not at all.
- */
+ * most IDLE_SHARE * lambda of the CPU time that the guest uses for itself: what part of the wake latency they cover
+ * follows from that. */
 #define SPARSE_NS      20e6f
-#define IDLE_SHARE     0.015f
-#define IDLE_QUANTILE  0.25f /* of the wake latency that the later ones cover: most of it hidden, and hardly a spin */
+#define IDLE_SHARE     0.01f
+#define IDLE_QUANTILE  0.25f /* at first */
 #define WAKE_PRESET_NS 10000
 #define MEAN_OF        16 /* sleeps that a mean wake latency is taken over */
 
@@ -67,8 +67,9 @@ struct cost {
 	float q10[CONTEXTS], q95[CONTEXTS]; /* quantiles of the time to an event that is no timer; 0: none yet */
 	float window[WINDOWS];
 	float wake[2], late[2]; /* mean wake latency after short and long idle; its quantile that a pre-wake covers */
-	float low[2];           /* and a quantile for idle guests */
-	float allowance;        /* how long a pre-wake of an idle guest may still spin */
+	float low[2];           /* and the quantile for idle guests, */
+	float idle_quantile;    /* this one */
+	float allowance;        /* how long pre-wakes of an idle guest may still spin */
 	float lambda, quantile, switch_ns, arm_ns;
 	float b;                               /* what a sleep and wake is worth */
 	float debt;                            /* the account: cost beyond twice the optimum */
@@ -153,7 +154,7 @@ static void cost_init(void *state, const uint64_t *values, const struct policy_h
 	c->quantile = q > 0.75f ? q : 0.75f;
 	c->back_off_ns = BACK_OFF_NS;
 	set_prices(c);
-	c->allowance = c->b;
+	c->idle_quantile = IDLE_QUANTILE;
 	/* As if the last event had come just before B: the first window is B. */
 	for (int x = 0; x < CONTEXTS; x++) {
 		for (int k = 0; k < WINDOWS; k++)
@@ -180,7 +181,7 @@ static void allow_idle_spins(struct cost *c, uint64_t busy_ns)
 {
 	if (busy_ns)
 		c->allowance += IDLE_SHARE * c->lambda * (to_ns(busy_ns) + c->switch_ns);
-	c->allowance = smaller(c->allowance, c->b);
+	c->allowance = smaller(c->allowance, c->b / 4);
 }
 
 /* How long before the timer a pre-wake comes. */
@@ -188,7 +189,7 @@ static float lead_time(const struct cost *c, uint64_t busy_ns)
 {
 	int class = idle_class(c->timer);
 
-	if (c->timer < SPARSE_NS || !busy_ns || c->allowance >= 0)
+	if (c->timer < SPARSE_NS || !busy_ns)
 		return c->late[class];
 	return c->allowance >= -c->b ? c->low[class] : 0;
 }
@@ -341,7 +342,7 @@ static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 	*late *= *wake / before;
 	if (*late < 0)
 		*late = 0;
-	*low += 0.03f * before * (sample > *low ? IDLE_QUANTILE : IDLE_QUANTILE - 1);
+	*low += 0.03f * before * (sample > *low ? c->idle_quantile : c->idle_quantile - 1);
 	*low *= *wake / before;
 	if (*low < 0)
 		*low = 0;
@@ -375,6 +376,13 @@ static void learn_contention(struct cost *c, const struct policy_sample *s)
 		back_off(c, c->halted_at_ns + s->event_ns + s->latency_ns);
 }
 
+static void pay_idle_spin(struct cost *c, float spin)
+{
+	c->allowance -= spin;
+	c->idle_quantile *= c->allowance < 0 ? 0.95f : 1.02f;
+	c->idle_quantile = smaller(c->idle_quantile > 0.01f ? c->idle_quantile : 0.01f, c->quantile);
+}
+
 static void cost_observe(void *state, const struct policy_sample *s)
 {
 	struct cost *c = state;
@@ -382,7 +390,7 @@ static void cost_observe(void *state, const struct policy_sample *s)
 	int class = idle_class(d);
 
 	if (c->kind == PLAN_PREWAKE && c->timer >= SPARSE_NS)
-		c->allowance -= to_ns(s->spin_ns);
+		pay_idle_spin(c, to_ns(s->spin_ns));
 	if (c->use_back_off)
 		learn_contention(c, s);
 	if (s->source == POLICY_REQUEST || s->invalid)

@@ -31,7 +31,7 @@ int power_parse(enum power_mode *mode, const char *word, struct lull_error *err)
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs)
 {
-	*p = (struct power){.mode = mode, .sysfs = sysfs, .period_ns = POWER_PERIOD_NS, .cpu = -1};
+	*p = (struct power){.mode = mode, .sysfs = sysfs};
 }
 
 /* The word in a file of the CPU's cpufreq directory; "" when there is none. */
@@ -60,11 +60,12 @@ bool power_saves(struct power *p, int cpu, uint64_t now_ns)
 {
 	if (p->mode == POWER_IGNORE || cpu < 0)
 		return false;
-	if (cpu == p->cpu && now_ns < p->next_ns)
-		return p->saves;
-	p->cpu = cpu;
-	p->next_ns = now_ns + p->period_ns;
-	p->reads++;
-	p->saves = look(p, cpu);
-	return p->saves;
+	unsigned slot = (unsigned)cpu % POWER_ANSWERS;
+	if (!p->answers[slot].next_ns || p->answers[slot].cpu != cpu || now_ns >= p->answers[slot].next_ns) {
+		p->reads++;
+		p->answers[slot].saves = look(p, cpu);
+		p->answers[slot].cpu = cpu;
+		p->answers[slot].next_ns = now_ns + POWER_PERIOD_NS;
+	}
+	return p->answers[slot].saves;
 }

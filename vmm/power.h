@@ -16,22 +16,25 @@ enum power_mode {
 
 int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
 
+#define POWER_PERIOD_NS 5000000000ull /* how long an answer stands: a look takes 60 us when nothing is in the caches   \
+	                               */
+#define POWER_ANSWERS 16              /* a thread that moves among so many CPUs does not look each time */
+
 /* One per vCPU; only its thread uses it. */
 struct power {
 	enum power_mode mode;
-	const char *sysfs;  /* "/sys", or a tree made for a test; must outlive it */
-	uint64_t period_ns; /* how long an answer stands */
-	uint64_t next_ns;   /* when to look again; 0: now */
-	int cpu;            /* the CPU the answer is for */
-	bool saves;
-	uint64_t reads; /* how often files were looked at */
+	const char *sysfs; /* "/sys", or a tree made for a test; must outlive it */
+	struct {
+		uint64_t next_ns; /* when to look again; 0: it was never asked */
+		int cpu;
+		bool saves;
+	} answers[POWER_ANSWERS]; /* at the CPU's number modulo their number */
+	uint64_t reads;           /* how often files were looked at */
 };
-
-#define POWER_PERIOD_NS 1000000000ull
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs);
 
-/* True when polling on cpu should be left alone. Looks at the files at most once per period or when the CPU changed.
+/* True when polling on cpu should be left alone. Looks at the files of a CPU at most once per period.
  * Unknown (no cpufreq, a CPU that went away) means false. */
 bool power_saves(struct power *p, int cpu, uint64_t now_ns);
 

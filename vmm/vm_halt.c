@@ -72,13 +72,17 @@ static int cpu_of(int tid)
 static bool saves_power(struct lull_vm *vm, uint64_t now)
 {
 	struct vm_halt *h = &vm->kernel_halt;
-	if (h->config.power == POWER_IGNORE || now < h->power.next_ns)
+	if (h->config.power == POWER_IGNORE || now < h->power_next_ns)
 		return h->saves_power;
+	bool known = true;
 	h->saves_power = false;
-	h->power.next_ns = 0; /* a CPU that was asked already this time is not asked again */
-	for (unsigned i = 0; i < vm->vcpu_count && !h->saves_power; i++)
-		h->saves_power = power_saves(&h->power, cpu_of(atomic_load(&vm->vcpus[i].tid)), now);
-	h->power.next_ns = now + POWER_PERIOD_NS;
+	for (unsigned i = 0; i < vm->vcpu_count && !h->saves_power; i++) {
+		int cpu = cpu_of(atomic_load(&vm->vcpus[i].tid));
+		known = known && cpu >= 0;
+		h->saves_power = power_saves(&h->power, cpu, now);
+	}
+	if (known) /* else a thread has not begun yet */
+		h->power_next_ns = now + POWER_PERIOD_NS;
 	return h->saves_power;
 }
 
@@ -213,6 +217,7 @@ static void take_up_config(struct lull_vm *vm)
 	h->generation = atomic_load(&vm->halt.generation);
 	pthread_mutex_unlock(&vm->halt.lock);
 	power_init(&h->power, h->config.power, vm->halt.sysfs);
+	h->power_next_ns = 0;
 	h->saves_power = false;
 	h->wanted_ns = halt_kernel_limit(&h->config.policy, &h->governs);
 	h->period_ns = PERIOD_MIN_NS;

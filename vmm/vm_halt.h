@@ -43,6 +43,7 @@ struct vm_halt {
 	unsigned quiet_looks;         /* that saw no halt, up to QUIET_LOOKS */
 	enum halt_refusal refused;    /* why the limit is 0; HALT_REFUSALS: it is as wanted */
 	struct power power;
+	uint64_t power_next_ns; /* when to ask it again */
 	bool saves_power;
 	struct vm_halt_vcpu *vcpus;
 	unsigned count;

@@ -103,7 +103,7 @@ static void ignore_reads_nothing(void **state)
 	assert_int_equal(p.reads, 0);
 }
 
-static void an_answer_stands_for_a_second(void **state)
+static void an_answer_stands_for_a_while(void **state)
 {
 	struct power p;
 	(void)state;
@@ -127,6 +127,11 @@ static void another_cpu_is_another_question(void **state)
 	assert_false(power_saves(&p, 1, 5));
 	assert_true(power_saves(&p, 2, 6));
 	assert_false(power_saves(&p, 1, 7));
+	assert_true(power_saves(&p, 2, 8));
+	assert_int_equal(p.reads, 2); /* it is not asked again each time the thread moves */
+	tree(1 + POWER_ANSWERS, "acpi-cpufreq", "powersave", NULL);
+	assert_true(power_saves(&p, 1 + POWER_ANSWERS, 9));
+	assert_false(power_saves(&p, 1, 10));
 }
 
 static void a_file_that_vanishes_is_no_wish(void **state)
@@ -171,7 +176,7 @@ int main(void)
 		cmocka_unit_test(drivers_and_governors_are_read_as_their_documentation_says),
 		cmocka_unit_test(a_host_without_cpufreq_does_not_save),
 		cmocka_unit_test(ignore_reads_nothing),
-		cmocka_unit_test(an_answer_stands_for_a_second),
+		cmocka_unit_test(an_answer_stands_for_a_while),
 		cmocka_unit_test(another_cpu_is_another_question),
 		cmocka_unit_test(a_file_that_vanishes_is_no_wish),
 		cmocka_unit_test(modes_have_names),
