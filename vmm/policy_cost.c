@@ -38,7 +38,7 @@
  * most IDLE_SHARE * lambda of the CPU time that the guest uses for itself: what part of the wake latency they cover
  * follows from that. */
 #define SPARSE_NS      20e6f
-#define IDLE_SHARE     0.01f
+#define IDLE_SHARE     0.006f
 #define IDLE_QUANTILE  0.25f /* at first */
 #define WAKE_PRESET_NS 10000
 #define MEAN_OF        16 /* sleeps that a mean wake latency is taken over */

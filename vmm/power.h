@@ -16,9 +16,10 @@ enum power_mode {
 
 int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
 
-#define POWER_PERIOD_NS 5000000000ull /* how long an answer stands: a look takes 60 us when nothing is in the caches   \
-	                               */
-#define POWER_ANSWERS 16              /* a thread that moves among so many CPUs does not look each time */
+#define POWER_PERIOD_NS                                                                                                \
+	10000000000ull   /* how long an answer stands: a look takes 60 us when nothing is in the caches                \
+	                  */
+#define POWER_ANSWERS 16 /* a thread that moves among so many CPUs does not look each time */
 
 /* One per vCPU; only its thread uses it. */
 struct power {

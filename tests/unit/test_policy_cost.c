@@ -230,8 +230,8 @@ static struct early early_wakes(uint64_t timer_ns, uint64_t busy_ns, uint32_t lo
 
 static void early_wakes_of_an_idle_guest_cost_next_to_nothing(void **unused)
 {
-	/* 1 % for each lambda of the work and the switches, and what may be left over once. */
-	const uint64_t least = 1000 * (100000 + 3000) * 2 / 100, slack = 2 * B + 100000;
+	/* 0.6 % for each lambda of the work and the switches, and what may be left over once. */
+	const uint64_t least = 1000 * (100000 + 3000) * 12 / 1000, slack = 2 * B + 100000;
 	(void)unused;
 	const struct early idle = early_wakes(100000000, 100000, 60000, 100000);
 	assert_in_range(idle.spins_ns, least / 2, least + slack);
