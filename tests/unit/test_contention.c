@@ -75,7 +75,7 @@ static void a_thread_that_waits_for_its_cpu_makes_room(void **state)
 	(void)state;
 	contention_init(&c, root);
 	assert_false(wanted(&c, 0, start));
-	put_delay(1000000 + 1000001);                                             /* over 10 % of 10 ms */
+	put_delay(1000000 + 1000001);                                  /* over 10 % of 10 ms */
 	assert_false(wanted(&c, 0, start + CONTENTION_PERIOD_NS - 1)); /* not looked at yet */
 	assert_true(wanted(&c, 0, start + CONTENTION_PERIOD_NS));
 	assert_true(wanted(&c, 0, start + 2 * CONTENTION_PERIOD_NS - 1));
