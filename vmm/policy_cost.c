@@ -328,29 +328,30 @@ static void settle(struct cost *c, const struct policy_sample *s, float d, float
 		c->debt = -CREDIT * c->b;
 }
 
+/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster. */
+static void follow(float *lead, float quantile, float sample, float before, float now)
+{
+	*lead += 0.03f * before * (sample > *lead ? quantile : quantile - 1);
+	*lead *= now / before;
+	if (*lead < 0)
+		*lead = 0;
+}
+
 static void learn_wake(struct cost *c, int class, uint64_t wake_ns)
 {
-	float *wake = &c->wake[class], *late = &c->late[class], *low = &c->low[class];
+	float *wake = &c->wake[class];
 	float before = *wake, sample = smaller(to_ns(wake_ns ? wake_ns : 1), smaller(8 * before, LONGEST_WAKE));
 
-	/* In steps of 3 % of the mean, and along with it: else pre-wakes are too early for long once waking is faster.
-	 */
-	*late += 0.03f * before * (sample > *late ? c->quantile : c->quantile - 1);
 	if (c->mean_of[class] < MEAN_OF)
 		c->mean_of[class]++;
 	*wake += (sample - before) / c->mean_of[class];
-	*late *= *wake / before;
-	if (*late < 0)
-		*late = 0;
-	*low += 0.03f * before * (sample > *low ? c->idle_quantile : c->idle_quantile - 1);
-	*low *= *wake / before;
-	if (*low < 0)
-		*low = 0;
+	follow(&c->late[class], c->quantile, sample, before, *wake);
+	follow(&c->low[class], c->idle_quantile, sample, before, *wake);
 	c->wake_known[class] = true;
 	if (!c->wake_known[!class]) {
 		c->wake[!class] = *wake;
-		c->late[!class] = *late;
-		c->low[!class] = *low;
+		c->late[!class] = c->late[class];
+		c->low[!class] = c->low[class];
 	}
 }
 

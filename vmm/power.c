@@ -60,12 +60,10 @@ bool power_saves(struct power *p, int cpu, uint64_t now_ns)
 {
 	if (p->mode == POWER_IGNORE || cpu < 0)
 		return false;
-	unsigned slot = (unsigned)cpu % POWER_ANSWERS;
-	if (!p->answers[slot].next_ns || p->answers[slot].cpu != cpu || now_ns >= p->answers[slot].next_ns) {
+	struct power_answer *a = &p->answers[(unsigned)cpu % POWER_ANSWERS];
+	if (a->cpu != cpu || now_ns >= a->next_ns) {
 		p->reads++;
-		p->answers[slot].saves = look(p, cpu);
-		p->answers[slot].cpu = cpu;
-		p->answers[slot].next_ns = now_ns + POWER_PERIOD_NS;
+		*a = (struct power_answer){.next_ns = now_ns + POWER_PERIOD_NS, .cpu = cpu, .saves = look(p, cpu)};
 	}
-	return p->answers[slot].saves;
+	return a->saves;
 }

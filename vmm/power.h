@@ -16,21 +16,22 @@ enum power_mode {
 
 int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
 
-#define POWER_PERIOD_NS                                                                                                \
-	10000000000ull   /* how long an answer stands: a look takes 60 us when nothing is in the caches                \
-	                  */
-#define POWER_ANSWERS 16 /* a thread that moves among so many CPUs does not look each time */
+/* How long an answer stands: a look takes 60 us when nothing is in the caches. */
+#define POWER_PERIOD_NS 10000000000ull
+#define POWER_ANSWERS   16 /* a thread that moves among so many CPUs does not look each time */
+
+struct power_answer {
+	uint64_t next_ns; /* when to look again; 0: now */
+	int cpu;
+	bool saves;
+};
 
 /* One per vCPU; only its thread uses it. */
 struct power {
 	enum power_mode mode;
-	const char *sysfs; /* "/sys", or a tree made for a test; must outlive it */
-	struct {
-		uint64_t next_ns; /* when to look again; 0: it was never asked */
-		int cpu;
-		bool saves;
-	} answers[POWER_ANSWERS]; /* at the CPU's number modulo their number */
-	uint64_t reads;           /* how often files were looked at */
+	const char *sysfs;                          /* "/sys", or a tree made for a test; must outlive it */
+	struct power_answer answers[POWER_ANSWERS]; /* at the CPU's number modulo their number */
+	uint64_t reads;                             /* how often files were looked at */
 };
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs);

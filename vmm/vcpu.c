@@ -292,12 +292,10 @@ static void *thread_main(void *arg)
 
 uint64_t vcpu_cpu_ns(const struct vcpu *v)
 {
-	struct timespec ts;
 	clockid_t clock = atomic_load(&v->cpu_clock);
+	uint64_t ns = clock ? clock_of(clock) : 0;
 	/* If the thread has ended meanwhile, that clock may be another's. */
-	if (clock && clock_gettime(clock, &ts) == 0 && atomic_load(&v->cpu_clock) == clock)
-		return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-	return stat_get(&v->count.cpu_ns);
+	return clock && atomic_load(&v->cpu_clock) == clock ? ns : stat_get(&v->count.cpu_ns);
 }
 
 /* ------------------------------------------------------------------------------------ life */

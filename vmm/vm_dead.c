@@ -60,10 +60,7 @@ static bool any_ran(struct lull_vm *vm)
 {
 	bool ran = false;
 	for (unsigned i = 0; i < vm->vcpu_count; i++) {
-		clockid_t clock;
-		uint64_t ns = 0;
-		if (vm->vcpus[i].started && pthread_getcpuclockid(vm->vcpus[i].thread, &clock) == 0)
-			ns = clock_of(clock);
+		uint64_t ns = vcpu_cpu_ns(&vm->vcpus[i]);
 		ran = ran || ns != vm->cpu_ns[i];
 		vm->cpu_ns[i] = ns;
 	}
