@@ -3,21 +3,14 @@
  * nothing to do: how long, for tests/bench/net.py. gso=1: frames up to 64 KiB, which the host may cut into segments, as
  * Linux sends TCP. Rings are used as Linux does: interrupts only when the ring is full or empty, notifications only
  * when they are wanted. */
-#include "virtio.h"
+#include "virtio_net.h"
 
 enum {
-	VIRTIO_NET = 1,
 	SIZE = 256,
-	HEADER = 12,
 	STRIDE = 66 * 1024,
-	NO_INTERRUPT = 1, /* avail.flags */
-	NO_NOTIFY = 1,    /* used.flags */
-	HEADERS = 54,     /* Ethernet, IPv4, TCP */
+	HEADERS = 54, /* Ethernet, IPv4, TCP */
 };
-#define CSUM       (1ull << 0)
-#define GUEST_CSUM (1ull << 1)
-#define GUEST_TSO4 (1ull << 7)
-#define HOST_TSO4  (1ull << 11)
+#define OFFLOADS (VIRTIO_NET_F_CSUM | VIRTIO_NET_F_GUEST_CSUM | VIRTIO_NET_F_GUEST_TSO4 | VIRTIO_NET_F_HOST_TSO4)
 
 static struct virtio v;
 static struct vq rx, tx;
@@ -28,12 +21,6 @@ static void offer(struct vq *q, uint16_t count)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	q->avail->idx = (uint16_t)(q->avail->idx + count);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-static void kick(struct vq *q)
-{
-	if (!(q->used->flags & NO_NOTIFY))
-		vq_kick(q);
 }
 
 /* In ring 3: as many as there is room for. */
@@ -58,7 +45,7 @@ static uint64_t take(uint64_t arg)
 		__atomic_thread_fence(__ATOMIC_ACQUIRE);
 		uint16_t id = (uint16_t)rx.used->ring[rx.seen & (SIZE - 1)].id;
 
-		bytes += rx.used->ring[rx.seen++ & (SIZE - 1)].len - HEADER;
+		bytes += rx.used->ring[rx.seen++ & (SIZE - 1)].len - NET_HEADER;
 		rx.avail->ring[(uint16_t)(rx.avail->idx + n) & (SIZE - 1)] = id;
 	}
 	frames += n;
@@ -74,17 +61,17 @@ static uint8_t *make_frame(uint32_t size, bool gso)
 	                                     0, 0, 0, 0, 64, 6, 0, 0, 192, 0, 2,    2,    192, 0, 2,    9, 0, 9,
 	                                     0, 9, 0, 0, 0,  1, 0, 0, 0,   1, 0x50, 0x10, 1,   0, 0,    0, 0, 0};
 	/* NEEDS_CSUM, TCPV4; header length, segment size, where the checksum starts and is: virtio 1.2, 5.1.6. */
-	static const uint8_t offload[HEADER] = {1, 1, HEADERS, 0, 1448 & 0xff, 1448 >> 8, 34, 0, 16, 0, 0, 0};
-	uint8_t *frame = virtio_alloc(HEADER + size, 4096);
+	static const uint8_t offload[NET_HEADER] = {1, 1, HEADERS, 0, 1448 & 0xff, 1448 >> 8, 34, 0, 16, 0, 0, 0};
+	uint8_t *frame = virtio_alloc(NET_HEADER + size, 4096);
 	uint32_t i, ip = size - 14;
 
-	for (i = 0; i < HEADER; i++)
+	for (i = 0; i < NET_HEADER; i++)
 		frame[i] = gso ? offload[i] : 0;
 	for (i = 0; i < (gso ? sizeof(tcp) : sizeof(plain)); i++)
-		frame[HEADER + i] = gso ? tcp[i] : plain[i];
+		frame[NET_HEADER + i] = gso ? tcp[i] : plain[i];
 	if (gso) {
-		frame[HEADER + 16] = (uint8_t)(ip >> 8);
-		frame[HEADER + 17] = (uint8_t)ip;
+		frame[NET_HEADER + 16] = (uint8_t)(ip >> 8);
+		frame[NET_HEADER + 17] = (uint8_t)ip;
 	}
 	return frame;
 }
@@ -96,16 +83,16 @@ static uint64_t send(uint32_t size, bool gso)
 
 	for (unsigned i = 0; i < SIZE; i++) {
 		tx.desc[i].addr = (uint64_t)frame;
-		tx.desc[i].len = HEADER + size;
+		tx.desc[i].len = NET_HEADER + size;
 		tx.avail->ring[i] = (uint16_t)i;
 	}
 	start = rdtsc();
 	while (frames < total) {
 		ring3(push, 0);
-		kick(&tx);
+		vq_kick_new(&tx, &tx.next);
 		tx.avail->flags = 0;
 		halt_until((uint16_t)(tx.avail->idx - tx.used->idx) <= SIZE / 2);
-		tx.avail->flags = NO_INTERRUPT;
+		tx.avail->flags = VQ_NO_INTERRUPT;
 	}
 	tx.avail->flags = 0;
 	halt_until(tx.avail->idx == tx.used->idx);
@@ -132,9 +119,9 @@ static uint64_t receive(void)
 	while (frames < total) {
 		rx.avail->flags = 0;
 		halt_until(vq_has_used(&rx));
-		rx.avail->flags = NO_INTERRUPT;
+		rx.avail->flags = VQ_NO_INTERRUPT;
 		if (ring3(take, 0))
-			kick(&rx);
+			vq_kick_new(&rx, &rx.next);
 	}
 	return rdtsc() - start;
 }
@@ -150,8 +137,8 @@ int main(void)
 	total = param_u64("frames", 10000);
 	if (!virtio_find(&v, VIRTIO_NET, 0))
 		skip("no network interface");
-	virtio_begin(&v, gso ? CSUM | GUEST_CSUM | GUEST_TSO4 | HOST_TSO4 : 0);
-	check(!gso || (v.features & HOST_TSO4 && v.features & GUEST_TSO4));
+	virtio_begin(&v, gso ? OFFLOADS : 0);
+	check(!gso || (v.features & OFFLOADS) == OFFLOADS);
 	vq_setup(&rx, &v, 0, SIZE);
 	vq_setup(&tx, &v, 1, SIZE);
 	virtio_ready(&v);

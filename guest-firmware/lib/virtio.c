@@ -91,6 +91,16 @@ void vq_setup(struct vq *q, struct virtio *v, unsigned index, uint16_t size)
 	check_eq(virtio_read(v, VIRTIO_QUEUE_READY), 1);
 }
 
+void vq_kick_new(struct vq *q, uint16_t *told)
+{
+	uint16_t idx = q->avail->idx;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (idx != *told && !(q->used->flags & VQ_NO_NOTIFY))
+		vq_kick(q);
+	*told = idx;
+}
+
 uint16_t vq_add(struct vq *q, const struct vq_buf *bufs, unsigned readable, unsigned writable)
 {
 	uint16_t head = q->next;

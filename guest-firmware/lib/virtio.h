@@ -74,6 +74,10 @@ enum {
 	VQ_WRITE = 2,
 	VQ_INDIRECT = 4,
 };
+enum {
+	VQ_NO_INTERRUPT = 1, /* vq_avail.flags */
+	VQ_NO_NOTIFY = 1,    /* vq_used.flags */
+};
 struct vq_avail {
 	uint16_t flags, idx, ring[];
 };
@@ -124,6 +128,8 @@ static inline void vq_kick(struct vq *q)
 {
 	virtio_write(q->dev, VIRTIO_QUEUE_NOTIFY, q->index);
 }
+/* Only if there is something new since *told, and the device wants to hear of it. */
+void vq_kick_new(struct vq *q, uint16_t *told);
 static inline bool vq_has_used(const struct vq *q)
 {
 	return q->used->idx != q->seen;

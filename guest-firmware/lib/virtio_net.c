@@ -2,11 +2,6 @@
 /* virtio_net.c - frames in and out, 64 at a time. */
 #include "virtio_net.h"
 
-enum {
-	NO_INTERRUPT = 1, /* avail.flags */
-	NO_NOTIFY = 1,    /* used.flags */
-};
-
 static void offer(struct vq *q, unsigned n, uint32_t len, uint16_t flags, uint8_t *at)
 {
 	q->desc[n].addr = (uint64_t)at;
@@ -33,7 +28,7 @@ void net_start(struct net *n, unsigned nth, uint64_t wanted)
 		n->mac[i] = *(volatile uint8_t *)(n->v.base + VIRTIO_CONFIG + i);
 	vq_setup(&n->rx, &n->v, 0, NET_BUFS);
 	vq_setup(&n->tx, &n->v, 1, NET_BUFS);
-	n->tx.avail->flags = NO_INTERRUPT;
+	n->tx.avail->flags = VQ_NO_INTERRUPT;
 	n->bufs = virtio_alloc(NET_BUFS * NET_BUF, 4096);
 	for (i = 0; i < NET_BUFS - 1; i++) /* the last one is net_own()'s */
 		offer_rx(n, i);
@@ -91,20 +86,10 @@ void net_collect(struct net *n)
 	}
 }
 
-static void kick(struct vq *q, uint16_t *told)
-{
-	uint16_t idx = q->avail->idx;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (idx != *told && !(q->used->flags & NO_NOTIFY))
-		vq_kick(q);
-	*told = idx;
-}
-
 void net_kick(struct net *n)
 {
-	kick(&n->tx, &n->tx.next);
-	kick(&n->rx, &n->rx.next);
+	vq_kick_new(&n->tx, &n->tx.next);
+	vq_kick_new(&n->rx, &n->rx.next);
 }
 
 void net_wait(struct net *n)
@@ -113,10 +98,10 @@ void net_wait(struct net *n)
 	n->tx.avail->flags = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (n->tx.used->idx == n->tx.avail->idx)
-		n->tx.avail->flags = NO_INTERRUPT;
+		n->tx.avail->flags = VQ_NO_INTERRUPT;
 	halt_until(vq_has_used(&n->rx) || vq_has_used(&n->tx) || n->v.configs != n->configs);
 	n->configs = n->v.configs;
-	n->tx.avail->flags = NO_INTERRUPT;
+	n->tx.avail->flags = VQ_NO_INTERRUPT;
 }
 
 void net_flush(struct net *n)

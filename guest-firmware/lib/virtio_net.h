@@ -11,8 +11,12 @@ enum {
 	NET_BUF = 2048,
 	NET_BUFS = 64, /* descriptor n of both queues is for buffer n */
 };
-#define VIRTIO_NET_F_MAC    (1ull << 5)
-#define VIRTIO_NET_F_STATUS (1ull << 16)
+#define VIRTIO_NET_F_CSUM       (1ull << 0)
+#define VIRTIO_NET_F_GUEST_CSUM (1ull << 1)
+#define VIRTIO_NET_F_MAC        (1ull << 5)
+#define VIRTIO_NET_F_GUEST_TSO4 (1ull << 7)
+#define VIRTIO_NET_F_HOST_TSO4  (1ull << 11)
+#define VIRTIO_NET_F_STATUS     (1ull << 16)
 
 struct net {
 	struct virtio v;

@@ -3,8 +3,6 @@
 #include "virtio_vsock.h"
 
 enum {
-	NO_INTERRUPT = 1, /* avail.flags */
-	NO_NOTIFY = 1,    /* used.flags */
 	HEADER = 44,
 };
 
@@ -29,7 +27,7 @@ void vsock_start(struct vsock *s)
 	vq_setup(&s->rx, &s->v, 0, VSOCK_BUFS);
 	vq_setup(&s->tx, &s->v, 1, VSOCK_BUFS);
 	vq_setup(&s->events, &s->v, 2, 2);
-	s->tx.avail->flags = NO_INTERRUPT;
+	s->tx.avail->flags = VQ_NO_INTERRUPT;
 	if (!s->bufs) {
 		s->bufs = virtio_alloc(2 * VSOCK_BUFS * VSOCK_BUF, 4096);
 		s->event = virtio_alloc(4, 4);
@@ -94,20 +92,10 @@ void vsock_send(struct vsock *s, struct vsock_packet *p)
 	offer(&s->tx, (unsigned)(p - s->bufs) - VSOCK_BUFS, HEADER + p->len, 0, p);
 }
 
-static void kick(struct vq *q, uint16_t *told)
-{
-	uint16_t idx = q->avail->idx;
-
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (idx != *told && !(q->used->flags & NO_NOTIFY))
-		vq_kick(q);
-	*told = idx;
-}
-
 void vsock_kick(struct vsock *s)
 {
-	kick(&s->tx, &s->tx.next);
-	kick(&s->rx, &s->rx.next);
+	vq_kick_new(&s->tx, &s->tx.next);
+	vq_kick_new(&s->rx, &s->rx.next);
 }
 
 void vsock_wait(struct vsock *s)
@@ -117,7 +105,7 @@ void vsock_wait(struct vsock *s)
 	s->tx.avail->flags = 0;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (s->tx.used->idx == s->tx.avail->idx)
-		s->tx.avail->flags = NO_INTERRUPT;
+		s->tx.avail->flags = VQ_NO_INTERRUPT;
 	halt_until(vq_has_used(&s->rx) || vq_has_used(&s->tx));
-	s->tx.avail->flags = NO_INTERRUPT;
+	s->tx.avail->flags = VQ_NO_INTERRUPT;
 }
