@@ -7,14 +7,13 @@ All in one run, in turn, medians of ROUNDS (7) rounds of REQUESTS (300) each; re
 host measures nothing. IMAGE=FILE or a new file of 64 MiB beside this repository's build. CPU is that of all threads of the monitor."""
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 
-top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-lull, guests = os.path.join(top, "build/lull"), os.path.join(top, "build/guests")
+from monitors import cpu_seconds, guests, lull, qemu_microvm, top
+
 plain = os.path.join(top, "build/bench/plain")  # lull without completions by the vCPU that waits for them
 rounds, requests = int(os.environ.get("ROUNDS", 7)), int(os.environ.get("REQUESTS", 300))
 image = os.environ.get("IMAGE", os.path.join(top, "build/bench-disk.img"))
@@ -26,16 +25,9 @@ def lull_command(irqchip, policy, disk, command=lull):
 
 
 def qemu_command(cache):
-    def command(words):
-        return ["qemu-system-x86_64", "-M", "microvm,accel=kvm,pic=off,pit=off,rtc=off,ioapic2=off,auto-kernel-cmdline=off",
-                "-cpu", "qemu64,-pni,+x2apic,+kvmclock,+kvm-pv-eoi", "-m", "64M", "-nodefaults", "-display", "none", "-no-reboot",
-                "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4",
-                "-global", "virtio-mmio.force-legacy=false", "-object", "iothread,id=io",
-                "-drive", "id=d,file=%s,format=raw,if=none,aio=io_uring,cache=%s" % (image, cache),
-                "-device", "virtio-blk-device,drive=d,iothread=io,bus=virtio-mmio-bus.0",
-                "-kernel", os.path.join(guests, "blk_bench.mb"),
-                "-append", words + " virtio-base=0xfeb00000 virtio-step=0x200"]
-    return command
+    devices = ["-object", "iothread,id=io", "-drive", "id=d,file=%s,format=raw,if=none,aio=io_uring,cache=%s" % (image, cache),
+               "-device", "virtio-blk-device,drive=d,iothread=io,bus=virtio-mmio-bus.0"]
+    return lambda words: qemu_microvm("blk_bench", "64M", devices, words)
 
 
 def contenders():
@@ -54,11 +46,6 @@ def contenders():
         yield where, "kernel, polls 200 us", lull_command("kernel", "fixed:200000", disk + "engine=io_uring")
         if shutil.which("qemu-system-x86_64"):
             yield where, "QEMU microvm", qemu_command(cache)
-
-
-def cpu_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def run(command, words):

@@ -7,9 +7,7 @@
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <linux/virtio_net.h>
-#include <net/ethernet.h>
 #include <net/if.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,9 +17,11 @@ int main(int argc, char **argv)
 {
 	static unsigned char frame[sizeof(struct virtio_net_hdr) + 65536];
 	static const unsigned char head[14] = {2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9};
-	unsigned bytes = argc == 4 ? (unsigned)atoi(argv[2]) : 0, one = 1;
-	int gso = argc == 4 ? atoi(argv[3]) : 0, fd = socket(AF_PACKET, SOCK_RAW, 0);
-	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = argc == 4 ? (int)if_nametoindex(argv[1]) : 0};
+	if (argc != 4)
+		return 2;
+	unsigned bytes = (unsigned)atoi(argv[2]), one = 1;
+	int gso = atoi(argv[3]), fd = socket(AF_PACKET, SOCK_RAW, 0);
+	struct sockaddr_ll to = {.sll_family = AF_PACKET, .sll_ifindex = (int)if_nametoindex(argv[1])};
 	struct virtio_net_hdr *header = (void *)frame;
 	unsigned char *at = frame + sizeof(*header), *ip = at + 14, *tcp = ip + 20;
 

@@ -9,6 +9,8 @@
  * usage: halts REPETITIONS EVENTS GUEST CMDLINE CPUS AFFINITY NAME=IRQCHIP:POLICY[+WORDS]...
  * WORDS join the guest's command line.
  */
+#include "sorted.h"
+
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -36,18 +38,6 @@ static double now_us(void)
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int count)
-{
-	qsort(values, (size_t)count, sizeof(*values), compare);
-	return values[count / 2];
 }
 
 /* Standard output of lull, up to its end. */
@@ -177,14 +167,15 @@ int main(int argc, char **argv)
 	       "vCPU us/halt", "CPU %");
 	for (int i = 0; i < count; i++) {
 		struct way *w = &ways[i];
-		double wake = median(w->wake_us, repetitions);
-		printf("%-20s %12.1f ", w->name, median(w->latency_us, repetitions));
+		double wake = median(w->wake_us, (unsigned)repetitions);
+		printf("%-20s %12.1f ", w->name, median(w->latency_us, (unsigned)repetitions));
 		if (wake > 0)
 			printf("%12.1f ", wake);
 		else
 			printf("%12s ", "-");
-		printf("%14.1f %12.2f %12.1f %8.1f\n", median(w->cpu_us, repetitions), median(w->exits, repetitions),
-		       median(w->vcpu_us, repetitions), median(w->share, repetitions));
+		printf("%14.1f %12.2f %12.1f %8.1f\n", median(w->cpu_us, (unsigned)repetitions),
+		       median(w->exits, (unsigned)repetitions), median(w->vcpu_us, (unsigned)repetitions),
+		       median(w->share, (unsigned)repetitions));
 	}
 	return 0;
 }

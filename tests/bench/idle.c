@@ -8,6 +8,7 @@
  */
 #define _GNU_SOURCE
 #include "../../include/lull.h"
+#include "sorted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,18 +20,6 @@ enum {
 };
 
 static double cpu_us[POLICIES][ROUNDS], ratio[POLICIES][ROUNDS], poll_us[POLICIES][ROUNDS], wake_us[POLICIES][ROUNDS];
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
-
-static double median(double *values, int n)
-{
-	qsort(values, (size_t)n, sizeof(*values), compare);
-	return (values[(n - 1) / 2] + values[n / 2]) / 2;
-}
 
 static struct lull_vcpu_stats after(const struct lull_vm *vm, double seconds)
 {
@@ -84,8 +73,9 @@ int main(int argc, char **argv)
 		for (int r = 0; r < rounds; r++)
 			ratio[p][r] = cpu_us[p][r] / cpu_us[0][r];
 	for (int p = 0; p < policies; p++)
-		printf("%-16s %12.1f %12.3f %12.1f %12.1f\n", argv[6 + p], median(cpu_us[p], rounds),
-		       median(ratio[p], rounds), median(poll_us[p], rounds), median(wake_us[p], rounds));
+		printf("%-16s %12.1f %12.3f %12.1f %12.1f\n", argv[6 + p], median(cpu_us[p], (unsigned)rounds),
+		       median(ratio[p], (unsigned)rounds), median(poll_us[p], (unsigned)rounds),
+		       median(wake_us[p], (unsigned)rounds));
 	lull_vm_destroy(vm);
 	return 0;
 }

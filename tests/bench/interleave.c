@@ -2,6 +2,8 @@
 /* interleave.c - runs shell-less commands in turn, A B C A B C ..., and prints the median wall time of each and its
  * ratio to the first. usage: interleave RUNS EXITCODE,CMD,ARG... EXITCODE,CMD,ARG...   (a command is one argument, its
  * words joined by ',,') */
+#include "sorted.h"
+
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -23,12 +25,6 @@ struct command {
 	char *argv[WORDS];
 	double ms[RUNS];
 };
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
-}
 
 static double now_ms(void)
 {
@@ -93,7 +89,7 @@ int main(int argc, char **argv)
 	printf("%-28s %10s %10s %10s %8s\n", "whole process, ms", "min", "median", "max", "ratio");
 	for (int i = 0; i < count; i++) {
 		struct command *c = &commands[i];
-		qsort(c->ms, (size_t)runs, sizeof(double), compare);
+		sort_figures(c->ms, (unsigned)runs);
 		printf("%-28s %10.2f %10.2f %10.2f %8.2f\n", c->name, c->ms[0], c->ms[runs / 2], c->ms[runs - 1],
 		       c->ms[runs / 2] / commands[0].ms[runs / 2]);
 	}

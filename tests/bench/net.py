@@ -6,14 +6,13 @@ All in one run, in turn, medians of ROUNDS (5). Frames of 1514 bytes, and of 64 
 all threads of the monitor. Needs root for the tap."""
 import os
 import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 
-top = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-lull, guests = os.path.join(top, "build/lull"), os.path.join(top, "build/guests")
+from monitors import cpu_seconds, guests, lull, qemu_microvm, top
+
 rounds = int(os.environ.get("ROUNDS", 5))
 tap = "lullbench"
 KINDS = (("to the host, 1514 bytes", "bytes=1514 frames=50000", 1514, 0), ("to the host, 64 KiB", "gso=1 bytes=65214 frames=20000", 65214, 1),
@@ -26,11 +25,8 @@ def lull_command(irqchip, policy):
 
 
 def qemu_command(words):
-    return ["qemu-system-x86_64", "-M", "microvm,accel=kvm,pic=off,pit=off,rtc=off,ioapic2=off,auto-kernel-cmdline=off",
-            "-cpu", "qemu64,-pni,+x2apic,+kvmclock,+kvm-pv-eoi", "-m", "128M", "-nodefaults", "-display", "none", "-no-reboot",
-            "-serial", "stdio", "-device", "isa-debug-exit,iobase=0xf4,iosize=4", "-global", "virtio-mmio.force-legacy=false",
-            "-netdev", "tap,id=n,ifname=%s,script=no,downscript=no,vnet_hdr=on" % tap, "-device", "virtio-net-device,netdev=n,bus=virtio-mmio-bus.0",
-            "-kernel", os.path.join(guests, "net_bench.mb"), "-append", words + " virtio-base=0xfeb00000 virtio-step=0x200"]
+    devices = ["-netdev", "tap,id=n,ifname=%s,script=no,downscript=no,vnet_hdr=on" % tap, "-device", "virtio-net-device,netdev=n,bus=virtio-mmio-bus.0"]
+    return qemu_microvm("net_bench", "128M", devices, words)
 
 
 def contenders():
@@ -40,11 +36,6 @@ def contenders():
     yield "kernel, polls 200 us", lull_command("kernel", "fixed:200000")
     if shutil.which("qemu-system-x86_64"):
         yield "QEMU microvm", qemu_command
-
-
-def cpu_seconds():
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
 
 
 def run(command, words, size, gso):

@@ -7,6 +7,7 @@
  *
  * Prints one line: preemptions the thread had, the part of them flagged before it was back, and how late (us).
  */
+#include "sorted.h"
 #include "vm.h"
 
 #include <signal.h>
@@ -35,12 +36,6 @@ static void on_notice(void *ctx, unsigned vcpu, uint64_t out_ns, uint64_t set_ns
 		n->too_late++;
 	else if (n->in_time < NOTES)
 		n->late_us[n->in_time++] = (double)(int64_t)(set_ns - out_ns) / 1000;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-	return (x > y) - (x < y);
 }
 
 static double at(const struct notes *n, unsigned percent)
@@ -130,7 +125,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++)
 		kill(hogs[i], SIGKILL);
 	lull_vm_destroy(vm);
-	qsort(notes.late_us, notes.in_time, sizeof(notes.late_us[0]), compare);
+	sort_figures(notes.late_us, notes.in_time);
 	switches -= before;
 	double away_us = switches ? (double)(delay - delay_before) / 1000 / (double)switches : 0;
 	printf("%d:1 %s: %lu preemptions of %.0f us, %.1f %% flagged in time, %u found back; late us: median %.1f, p90 "
