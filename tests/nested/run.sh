@@ -529,7 +529,7 @@ run_all() {
 
 # Deals what is in $work/scenarios out to the hosts.
 run_hosts() {
-	local all=$work/scenarios n host lanes=()
+	local all=$work/scenarios n host lanes=() hosts=$hosts
 	[ "$hosts" -le "$scenario_count" ] || hosts=$scenario_count
 	for ((n = 0; n < scenario_count; n++)); do
 		host=$work/host$((n % hosts + 1))/scenarios
@@ -547,7 +547,6 @@ run_hosts() {
 		lanes+=($!)
 	done
 	for n in "${lanes[@]}"; do wait "$n" || broken=1; done
-	lanes=()
 }
 
 broken=''
