@@ -93,7 +93,7 @@ static void look_at_cpufreq(const struct doctor *d)
 		return;
 	}
 	power_init(&power, POWER_SMART, "/sys");
-	bool saves = power_saves(&power, 0, clock_ns());
+	bool saves = power_saves(&power, 0, clock_ns(), 0);
 	doctor_say(d, saves ? "warn" : "ok", "cpufreq", "driver %s, governor %s%s%s: %s", driver, governor,
 	           epp[0] ? ", preference " : "", epp,
 	           saves ? "set to save power; wakes are slow and polling works against it" : "not set to save power");

@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ASK_AGAIN_NS 20000
 #define SWITCH_EVERY 64 /* sleeps between two measurements of what one costs in CPU time, after the first few */
 
 /* How many vCPUs of this process poll right now. The one thing that VMs share: --max-pollers counts all of them. */
@@ -77,6 +78,7 @@ static void take_up_config(struct halt *h)
 	h->sample_pending = false;
 	power_init(&h->power, config.power, h->shared->sysfs);
 	contention_init(&h->contention, h->shared->proc);
+	h->host_agreed = false;
 	budget_init(&h->budget, config.vcpu_budget_percent);
 	const struct policy_host host = host_cost_read(&h->shared->cost);
 	policy_init(&h->spec, h->state, &host);
@@ -103,20 +105,32 @@ void halt_record(struct halt *h, const struct trace_file *file, struct trace_rin
 
 /* --------------------------------------------------------------------------------- permission */
 
+/* A yes of the host stands until ASK_AGAIN_NS have been polled, or a poll saw a gap: an idle guest polls for a
+ * microsecond or two each time, and to ask costs as much. */
+static enum halt_refusal host_refusal(struct halt *h, uint64_t now_ns)
+{
+	uint64_t polled_ns = stat_get(&h->stats.poll_success_ns) + stat_get(&h->stats.poll_fail_ns);
+	if (h->host_agreed && polled_ns - h->asked_polled_ns < ASK_AGAIN_NS)
+		return HALT_REFUSALS;
+	int cpu = sched_getcpu();
+	enum halt_refusal why = HALT_REFUSALS;
+	if (power_saves(&h->power, cpu, now_ns, polled_ns))
+		why = HALT_REFUSED_POWER;
+	else if (contention_wanted(&h->contention, cpu, now_ns, polled_ns))
+		why = HALT_REFUSED_CONTENTION;
+	h->host_agreed = why == HALT_REFUSALS;
+	h->asked_polled_ns = polled_ns;
+	return why;
+}
+
 /* The refusal, or HALT_REFUSALS. Files are read only when all cheaper answers are yes. */
 static enum halt_refusal refusal(struct halt *h, uint64_t now_ns)
 {
-	if (atomic_load_explicit(&h->shared->off, memory_order_relaxed))
-		return HALT_REFUSED_OFF;
 	if (!atomic_load_explicit(&h->guest_allows, memory_order_relaxed))
 		return HALT_REFUSED_GUEST;
 	if (!budget_left(&h->budget, now_ns) || !budget_left(&h->shared->vm_budget, now_ns))
 		return HALT_REFUSED_BUDGET;
-	int cpu = sched_getcpu();
-	if (power_saves(&h->power, cpu, now_ns))
-		return HALT_REFUSED_POWER;
-	uint64_t polled = stat_get(&h->stats.poll_success_ns) + stat_get(&h->stats.poll_fail_ns);
-	return contention_wanted(&h->contention, cpu, now_ns, polled) ? HALT_REFUSED_CONTENTION : HALT_REFUSALS;
+	return host_refusal(h, now_ns);
 }
 
 static bool may_poll(struct halt *h, uint64_t now_ns)
@@ -127,6 +141,15 @@ static bool may_poll(struct halt *h, uint64_t now_ns)
 	if (why != HALT_REFUSALS)
 		stat_add(&h->stats.refused[why], 1);
 	return why == HALT_REFUSALS;
+}
+
+/* Then the policy is not asked and learns nothing: a halt costs what it costs without one. */
+static bool switched_off(struct halt *h)
+{
+	if (!h->may_ask || !atomic_load_explicit(&h->shared->off, memory_order_relaxed))
+		return false;
+	stat_add(&h->stats.refused[HALT_REFUSED_OFF], 1);
+	return true;
 }
 
 /* Whatever a policy plans, it does not poll without permission, beyond the live limit, or beyond the budget. */
@@ -198,10 +221,15 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	};
 	h->in_flight = poll_hooks_in_flight(h->hooks);
 	h->hint.io = h->in_flight > 0;
-	h->hint.may_poll = may_poll(h, h->hint.now_ns);
-	h->sample.may_poll = h->hint.may_poll;
-	h->spec.policy->plan(h->state, &h->hint, &h->plan);
-	clamp_plan(h, &h->hint);
+	h->off = switched_off(h);
+	if (h->off) {
+		h->plan = (struct policy_plan){.sleep_ns = POLICY_NEVER};
+	} else {
+		h->hint.may_poll = may_poll(h, h->hint.now_ns);
+		h->sample.may_poll = h->hint.may_poll;
+		h->spec.policy->plan(h->state, &h->hint, &h->plan);
+		clamp_plan(h, &h->hint);
+	}
 	stat_add(&h->stats.halts, 1);
 	if (h->plan.poll_ns)
 		stat_add(&h->stats.attempted_poll, 1);
@@ -251,6 +279,7 @@ static enum outcome look_until(struct halt *h, const struct poll_hooks *hooks, u
 			/* The host gave the CPU to others. So should we. */
 			h->sample.gap_ns = to_ns(h, now);
 			contention_gap(&h->contention, h->sample.gap_ns);
+			h->host_agreed = false;
 			stat_add(&h->stats.gaps, 1);
 			return wake_posted(h->wake, ticket) ? POSTED : now >= deadline_tsc ? DUE : OVER;
 		}
@@ -409,7 +438,7 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	if (known && !h->polled_now && h->slept_ns && !h->inline_io)
 		s->wake_ns[h->phase == HALT_SLEEP_ON] = latency_ns;
 	count_end(h, cause, latency_ns);
-	h->sample_pending = true;
+	h->sample_pending = !h->off;
 	if (h->trace)
 		trace_halt(h->trace, h->trace_file, &h->hint, &h->plan, s);
 }

@@ -97,9 +97,12 @@ struct halt {
 	struct policy_spec spec;
 	struct power power;
 	struct contention contention;
+	bool host_agreed;         /* both said that polling is fine, */
+	uint64_t asked_polled_ns; /* when so much had been polled */
 	struct budget budget;
 	unsigned max_pollers;
 
+	bool off;        /* polling was switched off when this halt began */
 	bool halted;     /* between halt_wait() and halt_end() */
 	bool inline_io;  /* a hook completed something during this halt */
 	bool disturbed;  /* a request came in between: this halt teaches nothing */

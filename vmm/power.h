@@ -16,12 +16,14 @@ enum power_mode {
 
 int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
 
-/* How long an answer stands: a look takes 60 us when nothing is in the caches. */
+/* How long an answer stands, and a "no" until so much was polled: a look takes 60 us when nothing is in the caches. */
 #define POWER_PERIOD_NS 10000000000ull
+#define POWER_WORTH_NS  1000000u
 #define POWER_ANSWERS   16 /* a thread that moves among so many CPUs does not look each time */
 
 struct power_answer {
-	uint64_t next_ns; /* when to look again; 0: now */
+	uint64_t next_ns;   /* when to look again; 0: now */
+	uint64_t polled_ns; /* as it was at the look */
 	int cpu;
 	bool saves;
 };
@@ -36,8 +38,8 @@ struct power {
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs);
 
-/* True when polling on cpu should be left alone. Looks at the files of a CPU at most once per period.
- * Unknown (no cpufreq, a CPU that went away) means false. */
-bool power_saves(struct power *p, int cpu, uint64_t now_ns);
+/* True when polling on cpu should be left alone. Looks at the files of a CPU at most once per period. polled_ns: all that
+ * was polled so far. Unknown (no cpufreq, a CPU that went away) means false. */
+bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns);
 
 #endif

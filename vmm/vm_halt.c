@@ -79,7 +79,7 @@ static bool saves_power(struct lull_vm *vm, uint64_t now)
 	for (unsigned i = 0; i < vm->vcpu_count && !h->saves_power; i++) {
 		int cpu = cpu_of(atomic_load(&vm->vcpus[i].tid));
 		known = known && cpu >= 0;
-		h->saves_power = power_saves(&h->power, cpu, now);
+		h->saves_power = power_saves(&h->power, cpu, now, now); /* KVM may have polled all the time */
 	}
 	if (known) /* else a thread has not begun yet */
 		h->power_next_ns = now + POWER_PERIOD_NS;

@@ -134,6 +134,7 @@ int wake_block_watching(struct wake *w, uint32_t ticket, uint64_t deadline_ns, c
 
 static struct policy_plan script;
 static struct policy_hint last_hint;
+static unsigned asked;
 static struct policy_sample samples[8];
 static unsigned sample_count;
 
@@ -149,6 +150,7 @@ static void scripted_plan(void *state, const struct policy_hint *hint, struct po
 {
 	(void)state;
 	last_hint = *hint;
+	asked++;
 	*plan = script;
 }
 
@@ -694,11 +696,19 @@ static void the_off_switch_wins(void **state)
 	script.poll_ns = 10000;
 	h.guest_allows = false;
 	atomic_store(&shared.off, true);
-	check_refused(HALT_REFUSED_OFF);
+	unsigned before = asked, told = sample_count;
+	one_halt(5000, 0, WAKE_IPI);
+	one_halt(5000, 0, WAKE_IPI);
+	assert_int_equal(get(&h.stats.refused[HALT_REFUSED_OFF]), 2);
+	assert_int_equal(get(&h.stats.refused[HALT_REFUSED_GUEST]), 0);
+	assert_int_equal(get(&h.stats.attempted_poll), 0);
+	assert_int_equal(sleeps, 2);
+	assert_int_equal(asked, before); /* the policy is left alone, before and after */
+	assert_int_equal(sample_count, told);
 	atomic_store(&shared.off, false);
 	h.guest_allows = true;
 	one_halt(5000, 0, WAKE_IPI);
-	assert_int_equal(sleeps, 1); /* polled again at once */
+	assert_int_equal(sleeps, 2); /* polled again at once */
 }
 
 static void a_guest_that_polls_itself_is_not_polled_for(void **state)
@@ -708,6 +718,22 @@ static void a_guest_that_polls_itself_is_not_polled_for(void **state)
 	h.guest_allows = false;
 	check_refused(HALT_REFUSED_GUEST);
 	assert_int_equal(last_sample()->spin_ns, 0);
+}
+
+static void the_host_is_asked_again_after_some_polling(void **state)
+{
+	unsigned polls = 1;
+	(void)state;
+	script.poll_ns = 10000;
+	one_halt(5000, 0, WAKE_IPI);
+	h.contention.hold_until_ns = POLICY_NEVER; /* the host needs the CPU, but nobody has told us */
+	while (get(&h.stats.refused[HALT_REFUSED_CONTENTION]) == 0 && polls < 100) {
+		one_halt(5000, 0, WAKE_IPI);
+		polls++;
+	}
+	assert_in_range(polls, 4, 6); /* of 5 us each, and 20 us of them are free */
+	one_halt(5000, 0, WAKE_IPI);
+	assert_int_equal(get(&h.stats.refused[HALT_REFUSED_CONTENTION]), 2); /* a no is asked for each time */
 }
 
 static void a_gap_ends_the_poll_and_the_next_ones(void **state)
@@ -882,6 +908,7 @@ int main(void)
 		TEST(the_hint_has_the_timer_and_the_live_limit),
 		TEST(the_off_switch_wins),
 		TEST(a_guest_that_polls_itself_is_not_polled_for),
+		TEST(the_host_is_asked_again_after_some_polling),
 		TEST(a_gap_ends_the_poll_and_the_next_ones),
 		TEST(enough_pollers_are_enough),
 		TEST(a_storm_stays_within_the_budget),

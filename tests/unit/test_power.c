@@ -50,7 +50,7 @@ static bool ask(enum power_mode mode, int cpu)
 {
 	struct power p;
 	power_init(&p, mode, root);
-	return power_saves(&p, cpu, 1);
+	return power_saves(&p, cpu, 1, 0);
 }
 
 static void drivers_and_governors_are_read_as_their_documentation_says(void **state)
@@ -99,7 +99,7 @@ static void ignore_reads_nothing(void **state)
 	struct power p;
 	(void)state;
 	power_init(&p, POWER_IGNORE, root);
-	assert_false(power_saves(&p, 0, 1));
+	assert_false(power_saves(&p, 0, 1, 0));
 	assert_int_equal(p.reads, 0);
 }
 
@@ -109,11 +109,13 @@ static void an_answer_stands_for_a_while(void **state)
 	(void)state;
 	tree(1, "acpi-cpufreq", "performance", NULL);
 	power_init(&p, POWER_SMART, root);
-	assert_false(power_saves(&p, 1, 5));
+	assert_false(power_saves(&p, 1, 5, 0));
 	tree(1, "acpi-cpufreq", "powersave", NULL);
-	assert_false(power_saves(&p, 1, 5 + POWER_PERIOD_NS - 1));
+	assert_false(power_saves(&p, 1, 5 + POWER_PERIOD_NS - 1, 0));
 	assert_int_equal(p.reads, 1);
-	assert_true(power_saves(&p, 1, 5 + POWER_PERIOD_NS));
+	assert_false(power_saves(&p, 1, 5 + POWER_PERIOD_NS, POWER_WORTH_NS - 1)); /* hardly anything was polled */
+	assert_int_equal(p.reads, 1);
+	assert_true(power_saves(&p, 1, 5 + POWER_PERIOD_NS, POWER_WORTH_NS));
 	assert_int_equal(p.reads, 2);
 }
 
@@ -124,14 +126,14 @@ static void another_cpu_is_another_question(void **state)
 	tree(1, "acpi-cpufreq", "performance", NULL);
 	tree(2, "acpi-cpufreq", "powersave", NULL);
 	power_init(&p, POWER_SMART, root);
-	assert_false(power_saves(&p, 1, 5));
-	assert_true(power_saves(&p, 2, 6));
-	assert_false(power_saves(&p, 1, 7));
-	assert_true(power_saves(&p, 2, 8));
+	assert_false(power_saves(&p, 1, 5, 0));
+	assert_true(power_saves(&p, 2, 6, 0));
+	assert_false(power_saves(&p, 1, 7, 0));
+	assert_true(power_saves(&p, 2, 8, 0));
 	assert_int_equal(p.reads, 2); /* it is not asked again each time the thread moves */
 	tree(1 + POWER_ANSWERS, "acpi-cpufreq", "powersave", NULL);
-	assert_true(power_saves(&p, 1 + POWER_ANSWERS, 9));
-	assert_false(power_saves(&p, 1, 10));
+	assert_true(power_saves(&p, 1 + POWER_ANSWERS, 9, 0));
+	assert_false(power_saves(&p, 1, 10, 0));
 }
 
 static void a_file_that_vanishes_is_no_wish(void **state)
@@ -140,9 +142,9 @@ static void a_file_that_vanishes_is_no_wish(void **state)
 	(void)state;
 	tree(3, "acpi-cpufreq", "powersave", NULL);
 	power_init(&p, POWER_SMART, root);
-	assert_true(power_saves(&p, 3, 1));
+	assert_true(power_saves(&p, 3, 1, 0));
 	put(3, "scaling_governor", NULL);
-	assert_false(power_saves(&p, 3, 1 + POWER_PERIOD_NS));
+	assert_false(power_saves(&p, 3, 1 + POWER_PERIOD_NS, 0));
 }
 
 static void modes_have_names(void **state)
