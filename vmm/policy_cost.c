@@ -39,7 +39,8 @@
  * follows from that. */
 #define SPARSE_NS      20e6f
 #define IDLE_SHARE     0.006f
-#define IDLE_QUANTILE  0.25f /* at first */
+#define IDLE_QUANTILE  0.05f /* at first */
+#define IDLE_CREDIT    0.25f /* what may be saved up, in B */
 #define WAKE_PRESET_NS 10000
 #define MEAN_OF        16 /* sleeps that a mean wake latency is taken over */
 
@@ -148,7 +149,8 @@ static void cost_init(void *state, const uint64_t *values, const struct policy_h
 	c->wake[0] = preset(values[KEY_WAKE], host->wake_ns, WAKE_PRESET_NS);
 	c->switch_ns = preset(values[KEY_SWITCH], host->switch_ns, 0.3f * c->wake[0]);
 	c->arm_ns = preset(values[KEY_ARM], host->arm_ns, 0.1f * c->wake[0]);
-	c->wake[1] = c->late[0] = c->late[1] = c->low[0] = c->low[1] = c->wake[0];
+	c->wake[1] = c->late[0] = c->late[1] = c->wake[0];
+	c->low[0] = c->low[1] = c->wake[0] / 2;
 	c->mean_of[0] = c->mean_of[1] = values[KEY_WAKE] || host->wake_ns ? MEAN_OF : 0;
 	q = c->lambda / (1.0f + c->lambda);
 	c->quantile = q > 0.75f ? q : 0.75f;
@@ -181,7 +183,7 @@ static void allow_idle_spins(struct cost *c, uint64_t busy_ns)
 {
 	if (busy_ns)
 		c->allowance += IDLE_SHARE * c->lambda * (to_ns(busy_ns) + c->switch_ns);
-	c->allowance = smaller(c->allowance, c->b / 4);
+	c->allowance = smaller(c->allowance, IDLE_CREDIT * c->b);
 }
 
 /* How long before the timer a pre-wake comes. */
@@ -191,7 +193,7 @@ static float lead_time(const struct cost *c, uint64_t busy_ns)
 
 	if (c->timer < SPARSE_NS || !busy_ns)
 		return c->late[class];
-	return c->allowance >= -c->b ? c->low[class] : 0;
+	return c->allowance >= -c->b ? c->low[class] : c->low[class] / 2;
 }
 
 static void plan_learned(struct cost *c, const struct policy_hint *hint, struct policy_plan *plan)
