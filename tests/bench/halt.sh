@@ -23,8 +23,8 @@ measure "IPI ping-pong, 2 vCPUs on 2 CPUs, per hop" 4000 build/guests/bench_ping
 measure "1 kHz timer, 1 vCPU, per tick" 2000 build/guests/bench_timer.elf "ticks=2000 us=1000" 1 0
 measure "idle at 10 ticks a second, 1 vCPU, per tick" 50 build/guests/bench_timer.elf "ticks=50 us=100000" 1 0
 
-# That is mostly noise where a few per cent are to be seen: policies in turn on one guest.
+# That is mostly noise where a few per cent are to be seen: with and without, in turn on one guest.
 gcc -O2 -o build/bench/idle tests/bench/idle.c build/liblull.a -luring -lfdt -lpthread
 echo
-echo "idle at 10 ticks a second, 1 vCPU, $((n * 4)) times 4 s each in turn on one guest"
-build/bench/idle build/guests/bench_timer.elf "ticks=1000000 us=100000" 0 $((n * 4)) 4 none cost
+echo "idle at 10 ticks a second, 1 vCPU, $((n * 8)) times 3 s each in turn on one guest"
+build/bench/idle build/guests/bench_timer.elf "ticks=1000000 us=100000" 0 cost $((n * 8)) 3

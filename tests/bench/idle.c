@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * idle.c - what a policy adds to the CPU time of an idle guest. Differences of a few per cent drown in what differs
- * from one run to the next, so the policies take turns on one running guest, phase by phase, and neighbours are
- * compared.
+ * idle.c - what a policy adds to the CPU time of an idle guest. A difference of a few per cent drowns in what differs
+ * from one run to the next, and from one minute to the next. So one guest runs with one policy, and every few seconds
+ * polling is switched off or on again: off, a halt costs what it costs without a policy, and the policy keeps what it
+ * has learned. Each phase is compared with the mean of the two around it.
  *
- * usage: idle GUEST CMDLINE CPU ROUNDS SECONDS POLICY...     the first policy is what the others are compared with
+ * usage: idle GUEST CMDLINE CPU POLICY ROUNDS SECONDS
  */
 #define _GNU_SOURCE
 #include "../../include/lull.h"
@@ -15,11 +16,18 @@
 #include <time.h>
 
 enum {
-	ROUNDS = 100,
-	POLICIES = 8
+	ROUNDS = 200, /* at most */
+	LEARN_S = 20, /* before the first phase */
+};
+#define SETTLE_S 0.3 /* before each */
+
+struct phase {
+	double cpu_us, poll_us, wake_us; /* per halt; the mean */
 };
 
-static double cpu_us[POLICIES][ROUNDS], ratio[POLICIES][ROUNDS], poll_us[POLICIES][ROUNDS], wake_us[POLICIES][ROUNDS];
+struct column {
+	double cpu_us[ROUNDS + 1], poll_us[ROUNDS + 1], wake_us[ROUNDS + 1];
+};
 
 static struct lull_vcpu_stats after(const struct lull_vm *vm, double seconds)
 {
@@ -30,52 +38,71 @@ static struct lull_vcpu_stats after(const struct lull_vm *vm, double seconds)
 	return s;
 }
 
-/* A phase: a second to get used to it, then what the rest costs per halt. */
-static void measure(struct lull_vm *vm, const char *policy, double seconds, int p, int r)
+static struct phase measure(struct lull_vm *vm, bool allow, double seconds)
 {
-	struct lull_error err;
-	if (lull_vm_set_halt_poll(vm, policy, &err) < 0) {
-		fprintf(stderr, "%s\n", err.text);
-		exit(1);
-	}
-	const struct lull_vcpu_stats a = after(vm, 1), b = after(vm, seconds);
+	lull_vm_allow_polling(vm, allow);
+	const struct lull_vcpu_stats a = after(vm, SETTLE_S), b = after(vm, seconds);
 	double halts = (double)(b.halts - a.halts), wakes = (double)(b.wake[0].wakes - a.wake[0].wakes);
 	if (halts < 10 || wakes < 10) {
 		fprintf(stderr, "the guest does not tick\n");
 		exit(1);
 	}
-	cpu_us[p][r] = (double)(b.cpu_ns - a.cpu_ns) / halts / 1e3;
-	poll_us[p][r] = (double)(b.halt_poll_ns - a.halt_poll_ns) / halts / 1e3;
-	wake_us[p][r] = (double)(b.wake[0].latency_ns - a.wake[0].latency_ns) / wakes / 1e3;
+	return (struct phase){
+		.cpu_us = (double)(b.cpu_ns - a.cpu_ns) / halts / 1e3,
+		.poll_us = (double)(b.halt_poll_ns - a.halt_poll_ns) / halts / 1e3,
+		.wake_us = (double)(b.wake[0].latency_ns - a.wake[0].latency_ns) / wakes / 1e3,
+	};
+}
+
+static void keep(struct column *c, unsigned i, struct phase p)
+{
+	c->cpu_us[i] = p.cpu_us;
+	c->poll_us[i] = p.poll_us;
+	c->wake_us[i] = p.wake_us;
+}
+
+static void print(const char *name, struct column *c, unsigned count)
+{
+	printf("%-16s %12.1f %12.1f %12.1f\n", name, median(c->cpu_us, count), median(c->poll_us, count),
+	       median(c->wake_us, count));
 }
 
 int main(int argc, char **argv)
 {
-	int policies = argc - 6, rounds = argc > 6 ? atoi(argv[4]) : 0;
+	static struct column off, on;
+	static double ratio[ROUNDS];
+	unsigned rounds = argc == 7 ? (unsigned)atoi(argv[5]) : 0;
+	if (rounds < 4 || rounds > ROUNDS)
+		return 2;
 	const struct lull_config config = {.size = sizeof(config),
 	                                   .kernel = argv[1],
 	                                   .cmdline = argv[2],
 	                                   .cpu_affinity = argv[3],
+	                                   .halt_poll = argv[4],
 	                                   .ram_bytes = 64 << 20};
+	const double seconds = atof(argv[6]);
 	struct lull_error err;
-	if (policies < 1 || policies > POLICIES || rounds < 1 || rounds > ROUNDS)
-		return 2;
 	struct lull_vm *vm = lull_vm_create(&config, &err);
 	if (!vm || lull_vm_start(vm, &err) < 0) {
 		fprintf(stderr, "%s\n", err.text);
 		return 1;
 	}
-	for (int r = 0; r < rounds; r++)
-		for (int p = 0; p < policies; p++)
-			measure(vm, argv[6 + p], atof(argv[5]), p, r);
-	printf("%-16s %12s %12s %12s %12s\n", "", "CPU us/halt", "of the first", "polled us", "wake us");
-	for (int p = policies - 1; p >= 0; p--) /* medians sort: the first one last */
-		for (int r = 0; r < rounds; r++)
-			ratio[p][r] = cpu_us[p][r] / cpu_us[0][r];
-	for (int p = 0; p < policies; p++)
-		printf("%-16s %12.1f %12.3f %12.1f %12.1f\n", argv[6 + p], median(cpu_us[p], (unsigned)rounds),
-		       median(ratio[p], (unsigned)rounds), median(poll_us[p], (unsigned)rounds),
-		       median(wake_us[p], (unsigned)rounds));
+	after(vm, LEARN_S);
+	struct phase before = measure(vm, false, seconds);
+	keep(&off, 0, before);
+	for (unsigned r = 0; r < rounds; r++) {
+		struct phase own = measure(vm, true, seconds), next = measure(vm, false, seconds);
+		keep(&on, r, own);
+		keep(&off, r + 1, next);
+		ratio[r] = 2 * own.cpu_us / (before.cpu_us + next.cpu_us);
+		before = next;
+	}
+	printf("%-16s %12s %12s %12s\n", "", "CPU us/halt", "polled us", "wake us");
+	print("off", &off, rounds + 1);
+	print(argv[4], &on, rounds);
+	double middle = median(ratio, rounds); /* sorts */
+	printf("CPU, of off: %.3f (half of the %u rounds: %.3f to %.3f)\n", middle, rounds, ratio[rounds / 4],
+	       ratio[rounds - 1 - rounds / 4]);
 	lull_vm_destroy(vm);
 	return 0;
 }
