@@ -68,6 +68,17 @@ static inline void fuzz_close(struct fuzz_rig *f)
 	f->dev->ops->destroy(f->dev);
 }
 
+/* What the loop's thread would do next. */
+static inline void fuzz_loop(struct fuzz_rig *f)
+{
+	struct epoll_event event;
+
+	for (unsigned i = 0; i < 32 && epoll_wait(f->loop.epoll_fd, &event, 1, 0) == 1; i++) {
+		const struct event_source *src = event.data.ptr;
+		src->fn(src->ctx, event.events);
+	}
+}
+
 /* Everything by the rules, so that the bytes that follow get deep. */
 static inline void fuzz_bring_up(struct fuzz_rig *f, uint64_t features)
 {

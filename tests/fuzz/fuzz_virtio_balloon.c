@@ -28,16 +28,6 @@ int madvise(void *at, size_t bytes, int advice)
 	return (int)syscall(SYS_madvise, at, bytes, advice);
 }
 
-static void step_loop(struct event_loop *loop)
-{
-	struct epoll_event event;
-
-	for (unsigned i = 0; i < 8 && epoll_wait(loop->epoll_fd, &event, 1, 0) == 1; i++) {
-		const struct event_source *src = event.data.ptr;
-		src->fn(src->ctx, event.events);
-	}
-}
-
 /* A list of page numbers of all kinds, as a driver would send it. */
 static void offer_pages(struct fuzz_rig *f, struct fuzz_input *in, unsigned queue)
 {
@@ -83,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (fuzz_step(&f, &in)) {
 		case 11:
 		case 12:
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 			break;
 		case 13:
 			report_pages(&f, &in);
@@ -97,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	step_loop(&f.loop);
+	fuzz_loop(&f);
 	fuzz_close(&f);
 	balloon_host_close(host);
 	event_loop_fini(&f.loop);

@@ -10,16 +10,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static void step_loop(struct event_loop *loop)
-{
-	struct epoll_event event;
-
-	for (unsigned i = 0; i < 8 && epoll_wait(loop->epoll_fd, &event, 1, 0) == 1; i++) {
-		const struct event_source *src = event.data.ptr;
-		src->fn(src->ctx, event.events);
-	}
-}
-
 static void make_pipe(int fds[2])
 {
 	invariant(pipe2(fds, O_CLOEXEC | O_NONBLOCK) == 0);
@@ -44,11 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (fuzz_step(&f, &in)) {
 		case 11:
 		case 12:
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 			break;
 		case 13:
 			(void)!write(input[1], buffer, fuzz_take(&in, 1) * 8);
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 			break;
 		case 14:
 			(void)!read(output[0], buffer, sizeof(buffer));
@@ -59,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	step_loop(&f.loop);
+	fuzz_loop(&f);
 	fuzz_close(&f);
 	chardev_detach(cd, 0);
 	chardev_close(cd);

@@ -168,16 +168,6 @@ static void peer_reads(int peer)
 }
 
 /* Bounded: with the made-up tap the descriptor is always ready. */
-static void step_loop(struct event_loop *loop)
-{
-	struct epoll_event event;
-
-	for (unsigned i = 0; i < 4 && epoll_wait(loop->epoll_fd, &event, 1, 0) == 1; i++) {
-		const struct event_source *src = event.data.ptr;
-		src->fn(src->ctx, event.events);
-	}
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_rig f = {0};
@@ -192,11 +182,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.left) {
 		switch (fuzz_step(&f, &in)) {
 		case 11:
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 			break;
 		case 12:
 			peer_writes(peer);
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 			break;
 		case 13:
 			peer_reads(peer);
@@ -210,7 +200,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	step_loop(&f.loop);
+	fuzz_loop(&f);
 	fuzz_close(&f);
 	net_host_close(host);
 	event_loop_fini(&f.loop);

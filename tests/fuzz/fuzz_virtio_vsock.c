@@ -22,16 +22,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static struct vsock_host *host;
 static int listener = -1;
 
-static void step_loop(struct event_loop *loop)
-{
-	struct epoll_event event;
-
-	for (unsigned i = 0; i < 32 && epoll_wait(loop->epoll_fd, &event, 1, 0) == 1; i++) {
-		const struct event_source *src = event.data.ptr;
-		src->fn(src->ctx, event.events);
-	}
-}
-
 /* Once per process: names of its own, and they stay. */
 static void open_host(void)
 {
@@ -133,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unsigned kind = fuzz_step(&f, &in);
 		int *c = &fds[kind ? fuzz_take(&in, 1) % CLIENTS : 0];
 		if (kind == 11)
-			step_loop(&f.loop);
+			fuzz_loop(&f);
 		else if (kind == 12)
 			receive_buffers(&f, &in);
 		else if (kind == 13 || kind == 14)
@@ -143,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else if (kind == 15)
 			use_client(c, &in);
 	}
-	step_loop(&f.loop);
+	fuzz_loop(&f);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
