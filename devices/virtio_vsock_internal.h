@@ -23,7 +23,7 @@ enum {
 	VSOCK_PACKET_MAX = 1 << 16,  /* bytes of one packet */
 	VSOCK_KICK_COST = 1 << 18,   /* of one kick, in bytes */
 	VSOCK_PACKET_COST = 1 << 12, /* what a packet costs besides its bytes */
-	VSOCK_ROOM_MAX = 1 << 16,    /* what a connection may hold for the host */
+	VSOCK_ROOM_MAX = 1 << 18,    /* what a connection may hold for the host */
 	VSOCK_ROOM_MIN = 1 << 12,
 	VSOCK_ROOM_ALL = 1 << 24, /* of all connections that have more than the least */
 };
