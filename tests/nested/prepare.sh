@@ -51,7 +51,7 @@ fetch_kernel() {
 	local name=$1 meta=$2 image dir=$out/deb/$1
 	[ -e "$out/vmlinuz-$name" ] && [ -e "$out/modules/$name/dummy.ko" ] && [ -e "$out/guest-modules/$name/virtio_balloon.ko" ] &&
 		[ -e "$out/guest-modules/$name/vmw_vsock_virtio_transport.ko" ] && [ -e "$out/guest-modules/$name/virtio_blk.ko" ] &&
-		return
+		[ -e "$out/bench-modules/$name/vhost_vsock.ko" ] && return
 
 	image=$(resolve_image "$meta")
 	if [ -z "$image" ]; then
@@ -72,6 +72,7 @@ fetch_kernel() {
 	take_modules "$dir/root" "$out/modules/$name" kvm-amd tun dummy
 	take_modules "$dir/root" "$out/guest-modules/$name" virtio_mmio virtio_balloon vmw_vsock_virtio_transport virtio_blk \
 		virtio_net virtio-rng
+	take_modules "$dir/root" "$out/bench-modules/$name" vhost_vsock
 	cp "$dir"/root/boot/vmlinuz-* "$out/vmlinuz-$name.tmp"
 	mv "$out/vmlinuz-$name.tmp" "$out/vmlinuz-$name"
 	echo "$image $(dpkg-deb -f "$dir"/*.deb Version)" >"$out/vmlinuz-$name.version"
@@ -183,12 +184,24 @@ take_programs() { # take_programs TREE PROGRAM...
 	done
 }
 
+# passt of another Debian, with its own C library, before the one of this Debian in the path.
+take_other_passt() { # take_other_passt TREE
+	fetch_debs "$out/passt" "$PASST_SUITE" '^$' passt libc6
+	mkdir -p "$1/opt"
+	cp -r "$out/passt" "$1/opt/passt"
+	cat >"$1/bin/passt" <<-'END'
+		#!/bin/sh
+		exec /opt/passt/usr/lib64/ld-linux-x86-64.so.2 --library-path /opt/passt/usr/lib/x86_64-linux-gnu /opt/passt/usr/bin/passt "$@"
+	END
+	chmod 755 "$1/bin/passt"
+}
+
 # What scenarios with disks and networks need beside the rest: the guest's initramfs with drivers, what drives such a
 # guest in the emulated host, and programs for both.
 make_io() {
 	local tree=$out/tree.io file newest
 	newest=$(ls -t "$here"/init/io "$here"/io/* "$here"/prepare.sh "$out"/guest-modules/*/load | head -n 1)
-	[ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
+	[ -z "${PASST_SUITE:-}" ] && [ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
 	for file in pump records; do
 		musl-gcc -static -O2 -Wall -Wextra -D_GNU_SOURCE -o "$out/$file" "$here/io/$file.c" ||
 			die "$file.c does not compile"
@@ -207,6 +220,7 @@ make_io() {
 	cp "$here"/io/*.sh "$tree/io/"
 	# /usr/sbin is not in the path of the emulated host: busybox has its own mke2fs and ip.
 	take_programs "$tree" /usr/sbin/mke2fs /usr/sbin/e2fsck /usr/sbin/ip "$(command -v passt)"
+	if [ -n "${PASST_SUITE:-}" ]; then take_other_passt "$tree"; fi
 	cp /etc/mke2fs.conf "$tree/etc/"
 	printf '%s\n' 'root:x:0:0::/:/bin/sh' 'user:x:1000:1000::/:/bin/sh' >"$tree/etc/passwd"
 	printf '%s\n' 'root:x:0:' 'user:x:1000:' >"$tree/etc/group"
@@ -214,12 +228,11 @@ make_io() {
 	rm -rf "$tree"
 }
 
-# QEMU 10 from backports, unpacked here and not installed: Debian 12's own does not do for this
-# (see README.md). Leaves $out/qemu-system, a wrapper.
-fetch_qemu() {
-	[ -e "$out/qemu-system" ] && return
-	local dir=$out/apt mirror tree=$out/qemu lib names
+# Packages of another suite, unpacked in DIR and not installed.
+fetch_debs() { # fetch_debs DIR SUITE SKIP PACKAGE...: and what they need that is not here, except names that match SKIP
+	local tree=$1 suite=$2 skip=$3 dir=$out/apt mirror names deb
 	local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+	shift 3
 	mirror=$(apt-cache policy | awk '$3 == "bookworm/main" { print $2; exit }')
 	if [ -z "$mirror" ]; then
 		apt_update_once
@@ -229,21 +242,27 @@ fetch_qemu() {
 	[ -e $keyring ] && keyring="[signed-by=$keyring]" || keyring=''
 
 	rm -rf "$dir" "$tree" && mkdir -p "$dir"/{lists/partial,cache/archives/partial,deb} "$tree"
-	printf 'deb %s %s %s main\n' "$keyring" "$mirror" bookworm "$keyring" "$mirror" bookworm-backports >"$dir/sources.list"
+	printf 'deb %s %s %s main\n' "$keyring" "$mirror" bookworm "$keyring" "$mirror" "$suite" >"$dir/sources.list"
 	local apt="-o Dir::Etc::sourcelist=$dir/sources.list -o Dir::Etc::sourceparts=- -o Dir::State::lists=$dir/lists
 		-o Dir::Cache=$dir/cache -o APT::Sandbox::User=root -o Debug::NoLocking=1 -qq"
-	echo "prepare: fetching QEMU from bookworm-backports into ${tree#"$root/"}"
+	echo "prepare: fetching $* from $suite into ${tree#"$root/"}"
 	# shellcheck disable=SC2086 # lists of words
 	{
-		apt-get $apt update || die "apt-get update of bookworm-backports failed"
-		names=$(apt-get $apt -s -t bookworm-backports --no-install-recommends install qemu-system-x86 |
-			awk '$1 == "Inst" && $2 !~ /^(qemu-system-gui|qemu-system-modules-|qemu-block-extra|qemu-utils)/ { print $2 }')
-		[ -n "$names" ] || die "qemu-system-x86: nothing to fetch from bookworm-backports"
-		(cd "$dir/deb" && apt-get $apt -t bookworm-backports download $names) || die "download of QEMU failed"
+		apt-get $apt update || die "apt-get update of $suite failed"
+		names=$(apt-get $apt -s -t "$suite" --no-install-recommends install "$@" |
+			awk -v skip="$skip" '$1 == "Inst" && $2 !~ skip { print $2 }')
+		[ -n "$names" ] || die "$*: nothing to fetch from $suite"
+		(cd "$dir/deb" && apt-get $apt -t "$suite" download $names) || die "download of $* failed"
 	}
-	for lib in "$dir"/deb/*.deb; do dpkg -x "$lib" "$tree"; done
+	for deb in "$dir"/deb/*.deb; do dpkg -x "$deb" "$tree"; done
 	rm -rf "$dir"
+}
 
+# QEMU 10 from backports: Debian 12's own does not do for this (see README.md). Leaves $out/qemu-system, a wrapper.
+fetch_qemu() {
+	[ -e "$out/qemu-system" ] && return
+	local tree=$out/qemu lib
+	fetch_debs "$tree" bookworm-backports '^(qemu-system-gui|qemu-system-modules-|qemu-block-extra|qemu-utils)' qemu-system-x86
 	lib=$tree/usr/lib/x86_64-linux-gnu
 	cat >"$out/qemu-system.tmp" <<-END
 		#!/bin/sh

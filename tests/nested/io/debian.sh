@@ -23,7 +23,7 @@ guest su user -c "exec lull run --cpus 2 --mem 512M --irqchip $chip --console st
 	$kernel"
 began=$(cut -d. -f1 /proc/uptime)
 login() {
-	await /tmp/hvc0 'lull login:' 240 || return
+	await /tmp/hvc0 'lull login:' 480 || return
 	ok "login prompt after $(($(cut -d. -f1 /proc/uptime) - began)) s"
 	type root
 	await /tmp/hvc0 'Password:' 60 || return
