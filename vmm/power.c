@@ -68,10 +68,8 @@ bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns)
 	struct power_answer *a = &p->answers[(unsigned)cpu % POWER_ANSWERS];
 	if (a->cpu != cpu || stale(a, now_ns, polled_ns)) {
 		p->reads++;
-		*a = (struct power_answer){.next_ns = now_ns + POWER_PERIOD_NS,
-		                           .polled_ns = polled_ns,
-		                           .cpu = cpu,
-		                           .saves = look(p, cpu)};
+		*a = (struct power_answer){
+			.next_ns = now_ns + POWER_PERIOD_NS, .polled_ns = polled_ns, .cpu = cpu, .saves = look(p, cpu)};
 	}
 	return a->saves;
 }

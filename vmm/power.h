@@ -38,8 +38,8 @@ struct power {
 
 void power_init(struct power *p, enum power_mode mode, const char *sysfs);
 
-/* True when polling on cpu should be left alone. Looks at the files of a CPU at most once per period. polled_ns: all that
- * was polled so far. Unknown (no cpufreq, a CPU that went away) means false. */
+/* True when polling on cpu should be left alone. Looks at the files of a CPU at most once per period. polled_ns: all
+ * that was polled so far. Unknown (no cpufreq, a CPU that went away) means false. */
 bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns);
 
 #endif

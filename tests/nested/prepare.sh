@@ -186,7 +186,10 @@ take_programs() { # take_programs TREE PROGRAM...
 
 # passt of another Debian, with its own C library, before the one of this Debian in the path.
 take_other_passt() { # take_other_passt TREE
-	fetch_debs "$out/passt" "$PASST_SUITE" '^$' passt libc6
+	if [ "$(cat "$out/passt/suite" 2>/dev/null)" != "$PASST_SUITE" ]; then
+		fetch_debs "$out/passt" "$PASST_SUITE" '^$' passt libc6
+		echo "$PASST_SUITE" >"$out/passt/suite"
+	fi
 	mkdir -p "$1/opt"
 	cp -r "$out/passt" "$1/opt/passt"
 	cat >"$1/bin/passt" <<-'END'

@@ -48,7 +48,7 @@ need() { [ $# -ge 2 ] || die "$1 needs a value"; }
 while [ $# -gt 0 ]; do
 	case $1 in
 	--full) matrix=full ;;
-	--debian) matrix=debian ;;
+	--debian) matrix=debian; export PASST_SUITE=${PASST_SUITE-trixie} ;;
 	--list) list=1 ;;
 	--full-log) guest_log=full ;;
 	--only) need "$@"; only=$2; shift ;;

@@ -19,7 +19,8 @@ one() { # one NAME KIND WHERE COMMAND...
 	wait $host
 	sed -n "/waits/! s|^stream|$name|p" /tmp/s
 }
-for round in $(seq "$rounds"); do
+while [ "$rounds" -gt 0 ]; do
+	rounds=$((rounds - 1))
 	for chip in user kernel; do
 		one lull/$chip unix /tmp/v_5000 lull run --cpus 1 --mem 256M --irqchip $chip --vsock cid=3,socket=/tmp/v \
 			--serial stdio --timeout 200 --initrd /files/bench.cpio --cmdline "$line" /guest/vmlinuz-6.12
