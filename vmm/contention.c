@@ -87,7 +87,9 @@ bool contention_wanted(struct contention *c, int cpu, uint64_t now_ns, uint64_t 
 		look_at_delay(c, now_ns);
 		c->delay_polled_ns = polled_ns;
 	}
-	if (worth_a_look(now_ns - c->steal_at_ns, polled_ns - c->steal_polled_ns, CONTENTION_STEAL_NS)) {
+	/* Who is refused polls no more, and has to see the end of it all the same. */
+	bool refused = c->steal_permille >= CONTENTION_LIMIT_PERMILLE && now_ns - c->steal_at_ns >= CONTENTION_STEAL_NS;
+	if (refused || worth_a_look(now_ns - c->steal_at_ns, polled_ns - c->steal_polled_ns, CONTENTION_STEAL_NS)) {
 		look_at_steal(c, cpu, now_ns);
 		c->steal_polled_ns = polled_ns;
 	}

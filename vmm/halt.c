@@ -16,8 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ASK_AGAIN_NS 20000
-#define SWITCH_EVERY 64 /* sleeps between two measurements of what one costs in CPU time, after the first few */
+#define ASK_AGAIN_POLLED_NS 20000
+#define ASK_AGAIN_NS        1000000000u
+#define SWITCH_EVERY        64 /* sleeps between two measurements of what one costs in CPU time, after the first few */
 
 /* How many vCPUs of this process poll right now. The one thing that VMs share: --max-pollers counts all of them. */
 static atomic_uint pollers;
@@ -105,12 +106,13 @@ void halt_record(struct halt *h, const struct trace_file *file, struct trace_rin
 
 /* --------------------------------------------------------------------------------- permission */
 
-/* A yes of the host stands until ASK_AGAIN_NS have been polled, or a poll saw a gap: an idle guest polls for a
+/* A yes of the host stands until so much was polled, for a while, and until a poll saw a gap: an idle guest polls for a
  * microsecond or two each time, and to ask costs as much. */
 static enum halt_refusal host_refusal(struct halt *h, uint64_t now_ns)
 {
 	uint64_t polled_ns = stat_get(&h->stats.poll_success_ns) + stat_get(&h->stats.poll_fail_ns);
-	if (h->host_agreed && polled_ns - h->asked_polled_ns < ASK_AGAIN_NS)
+	if (h->host_agreed && polled_ns - h->asked_polled_ns < ASK_AGAIN_POLLED_NS &&
+	    now_ns - h->asked_at_ns < ASK_AGAIN_NS)
 		return HALT_REFUSALS;
 	int cpu = sched_getcpu();
 	enum halt_refusal why = HALT_REFUSALS;
@@ -120,6 +122,7 @@ static enum halt_refusal host_refusal(struct halt *h, uint64_t now_ns)
 		why = HALT_REFUSED_CONTENTION;
 	h->host_agreed = why == HALT_REFUSALS;
 	h->asked_polled_ns = polled_ns;
+	h->asked_at_ns = now_ns;
 	return why;
 }
 
@@ -188,6 +191,8 @@ static void tell_policy(struct halt *h)
 		return;
 	h->sample_pending = false;
 	learn_costs(h);
+	if (h->off) /* as it was during that halt */
+		return;
 	h->sample.max_ns = atomic_load_explicit(&h->shared->max_ns, memory_order_relaxed);
 	if (policy->observe)
 		policy->observe(h->state, &h->sample);
@@ -224,6 +229,7 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	h->off = switched_off(h);
 	if (h->off) {
 		h->plan = (struct policy_plan){.sleep_ns = POLICY_NEVER};
+		atomic_store_explicit(&h->stats.window_ns, 0, memory_order_relaxed);
 	} else {
 		h->hint.may_poll = may_poll(h, h->hint.now_ns);
 		h->sample.may_poll = h->hint.may_poll;
@@ -438,7 +444,7 @@ void halt_end(struct halt *h, enum wake_cause cause, uint64_t event_tsc)
 	if (known && !h->polled_now && h->slept_ns && !h->inline_io)
 		s->wake_ns[h->phase == HALT_SLEEP_ON] = latency_ns;
 	count_end(h, cause, latency_ns);
-	h->sample_pending = !h->off;
+	h->sample_pending = true;
 	if (h->trace)
 		trace_halt(h->trace, h->trace_file, &h->hint, &h->plan, s);
 }

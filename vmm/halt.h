@@ -98,7 +98,8 @@ struct halt {
 	struct power power;
 	struct contention contention;
 	bool host_agreed;         /* both said that polling is fine, */
-	uint64_t asked_polled_ns; /* when so much had been polled */
+	uint64_t asked_polled_ns; /* when so much had been polled, */
+	uint64_t asked_at_ns;     /* and when that was */
 	struct budget budget;
 	unsigned max_pollers;
 

@@ -39,7 +39,7 @@ struct policy_hint {
 	uint64_t timer_ns; /* until the guest's next timer, or POLICY_NEVER */
 	uint64_t max_ns;   /* live limit of a poll window, or POLICY_NEVER; the engine enforces it as well */
 	bool io;           /* a request of a disk or another device is in flight */
-	bool may_poll;     /* false: guest, power policy, budget or off switch forbid it; the plan is then to sleep */
+	bool may_poll;     /* false: guest, power policy, contention or budget forbid it; the plan is then to sleep */
 	uint64_t busy_ns;  /* how long the vCPU ran since the halt before; 0: not known */
 };
 

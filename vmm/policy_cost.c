@@ -34,8 +34,8 @@
 #define STARVED_NS   500000.0f /* so late, also says that others want the CPU */
 #define LONGEST_NS   1e18f     /* of all times */
 #define LONGEST_WAKE 1e9f      /* and of wake latencies */
-/* An idle guest is to cost what it costs asleep. Before timers that come less often than this, pre-wakes spin for at
- * most IDLE_SHARE * lambda of the CPU time that the guest uses for itself: what part of the wake latency they cover
+/* An idle guest is to cost what it costs asleep. Before timers that come less often than this, pre-wakes spin for
+ * about IDLE_SHARE * lambda of the CPU time that the guest uses for itself: what part of the wake latency they cover
  * follows from that. */
 #define SPARSE_NS      20e6f
 #define IDLE_SHARE     0.006f
@@ -392,7 +392,7 @@ static void cost_observe(void *state, const struct policy_sample *s)
 	float d = to_ns(s->event_ns ? s->event_ns : 1), max = to_ns(s->max_ns);
 	int class = idle_class(d);
 
-	if (c->kind == PLAN_PREWAKE && c->timer >= SPARSE_NS)
+	if (c->kind == PLAN_PREWAKE && c->timer >= SPARSE_NS && !s->gap_ns) /* a gap is not what it spun */
 		pay_idle_spin(c, to_ns(s->spin_ns));
 	if (c->use_back_off)
 		learn_contention(c, s);

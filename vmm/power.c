@@ -58,7 +58,10 @@ static bool look(const struct power *p, int cpu)
 
 static bool stale(const struct power_answer *a, uint64_t now_ns, uint64_t polled_ns)
 {
-	return now_ns >= a->next_ns && (!a->next_ns || a->saves || polled_ns - a->polled_ns >= POWER_WORTH_NS);
+	if (now_ns < a->next_ns)
+		return false;
+	return a->saves || polled_ns - a->polled_ns >= POWER_WORTH_NS ||
+	       now_ns - a->next_ns >= POWER_LONGEST_NS - POWER_PERIOD_NS;
 }
 
 bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns)
@@ -66,7 +69,7 @@ bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns)
 	if (p->mode == POWER_IGNORE || cpu < 0)
 		return false;
 	struct power_answer *a = &p->answers[(unsigned)cpu % POWER_ANSWERS];
-	if (a->cpu != cpu || stale(a, now_ns, polled_ns)) {
+	if (a->cpu != cpu || !a->next_ns || stale(a, now_ns, polled_ns)) {
 		p->reads++;
 		*a = (struct power_answer){
 			.next_ns = now_ns + POWER_PERIOD_NS, .polled_ns = polled_ns, .cpu = cpu, .saves = look(p, cpu)};

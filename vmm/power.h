@@ -16,10 +16,12 @@ enum power_mode {
 
 int power_parse(enum power_mode *mode, const char *word, struct lull_error *err);
 
-/* How long an answer stands, and a "no" until so much was polled: a look takes 60 us when nothing is in the caches. */
-#define POWER_PERIOD_NS 10000000000ull
-#define POWER_WORTH_NS  1000000u
-#define POWER_ANSWERS   16 /* a thread that moves among so many CPUs does not look each time */
+/* How long an answer stands. A "no" stands until so much was polled, and for a minute at most: a look takes 60 us when
+ * nothing is in the caches. */
+#define POWER_PERIOD_NS  10000000000ull
+#define POWER_WORTH_NS   1000000u
+#define POWER_LONGEST_NS 60000000000ull
+#define POWER_ANSWERS    16 /* a thread that moves among so many CPUs does not look each time */
 
 struct power_answer {
 	uint64_t next_ns;   /* when to look again; 0: now */

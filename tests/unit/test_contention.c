@@ -125,6 +125,21 @@ static void steal_of_the_own_cpu_above_a_tenth_stops_polling(void **state)
 	assert_false(wanted(&c, 1, start + 3 * CONTENTION_STEAL_NS));
 }
 
+static void who_may_not_poll_sees_the_end_of_the_steal(void **state)
+{
+	const uint64_t polled_ns = 1ull << 50;
+	struct contention c;
+	(void)state;
+	contention_init(&c, root);
+	assert_false(contention_wanted(&c, 1, start, polled_ns));
+	put_steal(900, 200);
+	assert_true(contention_wanted(&c, 1, start + CONTENTION_STEAL_NS, 2 * polled_ns));
+	assert_true(contention_wanted(&c, 1, start + 2 * CONTENTION_STEAL_NS - 1, 2 * polled_ns));
+	for (unsigned i = 2; i < 6; i++) /* it falls by half each time, and nothing was polled meanwhile */
+		contention_wanted(&c, 1, start + i * CONTENTION_STEAL_NS, 2 * polled_ns);
+	assert_false(contention_wanted(&c, 1, start + 6 * CONTENTION_STEAL_NS, 2 * polled_ns));
+}
+
 static void another_cpu_starts_anew(void **state)
 {
 	struct contention c;
@@ -195,6 +210,7 @@ int main(void)
 		TEST(what_the_thread_waited_before_the_first_look_does_not_count),
 		TEST(a_gap_holds_for_two_milliseconds),
 		TEST(steal_of_the_own_cpu_above_a_tenth_stops_polling),
+		TEST(who_may_not_poll_sees_the_end_of_the_steal),
 		TEST(another_cpu_starts_anew),
 		TEST(who_hardly_polls_does_not_look),
 		TEST(files_that_are_not_there_or_make_no_sense_are_no_contention),

@@ -244,6 +244,29 @@ static void early_wakes_of_an_idle_guest_cost_next_to_nothing(void **unused)
 	assert_true(early_wakes(100000000, 0, 60000, 100000).latency_ns < 1000 * 80000ull / 10);
 }
 
+static void early_wakes_of_an_idle_guest_in_debt_come_later(void **unused)
+{
+	struct rig r;
+	(void)unused;
+	set_up(&r, "cost");
+	r.hint.timer_ns = 100000000;
+	r.hint.busy_ns = 100000;
+	halts(&r, 50, r.hint.timer_ns);
+	const uint64_t lead = r.hint.timer_ns - plan(&r)->sleep_ns;
+	assert_true(lead > 0);
+	/* What the host took away during a spin is not paid for, */
+	struct policy_sample s = outcome(&r, r.hint.timer_ns);
+	s.spin_ns = 2 * (uint64_t)B;
+	s.gap_ns = r.hint.now_ns + r.hint.timer_ns;
+	policy_cost.observe(&r.c, &s);
+	r.hint.now_ns += 1000000000;
+	assert_in_range(r.hint.timer_ns - plan(&r)->sleep_ns, lead - lead / 8, lead + lead / 8);
+	/* but a spin is. */
+	s.gap_ns = 0;
+	policy_cost.observe(&r.c, &s);
+	assert_in_range(r.hint.timer_ns - plan(&r)->sleep_ns, lead * 3 / 8, lead * 5 / 8);
+}
+
 static void wake_latency_after_short_and_long_idle_is_kept_apart(void **unused)
 {
 	struct rig r;
@@ -610,6 +633,7 @@ int main(void)
 		cmocka_unit_test(a_timer_that_is_far_is_met_by_waking_early),
 		cmocka_unit_test(the_lead_follows_a_slower_and_a_faster_host),
 		cmocka_unit_test(early_wakes_of_an_idle_guest_cost_next_to_nothing),
+		cmocka_unit_test(early_wakes_of_an_idle_guest_in_debt_come_later),
 		cmocka_unit_test(wake_latency_after_short_and_long_idle_is_kept_apart),
 		cmocka_unit_test(a_class_without_samples_follows_the_other),
 		cmocka_unit_test(the_first_sleeps_count_more_if_nothing_was_told),

@@ -115,8 +115,11 @@ static void an_answer_stands_for_a_while(void **state)
 	assert_int_equal(p.reads, 1);
 	assert_false(power_saves(&p, 1, 5 + POWER_PERIOD_NS, POWER_WORTH_NS - 1)); /* hardly anything was polled */
 	assert_int_equal(p.reads, 1);
+	struct power q = p;
 	assert_true(power_saves(&p, 1, 5 + POWER_PERIOD_NS, POWER_WORTH_NS));
 	assert_int_equal(p.reads, 2);
+	assert_false(power_saves(&q, 1, 5 + POWER_LONGEST_NS - 1, 0));
+	assert_true(power_saves(&q, 1, 5 + POWER_LONGEST_NS, 0));
 }
 
 static void another_cpu_is_another_question(void **state)

@@ -313,11 +313,11 @@ static void a_host_that_never_reads_stops_the_guest_and_loses_nothing(void **sta
 	assert_host_reads_bytes(other, 2000, 8);
 	for (unsigned i = 0; i < pieces; i++)
 		assert_host_reads_bytes(fd, piece, i);
-	/* And then the guest hears that it may go on. */
+	/* And then the guest hears that it may go on: of half of the room at least. */
 	struct virtio_vsock_hdr h = assert_hears(VIRTIO_VSOCK_OP_CREDIT_UPDATE, 52, 1);
 	for (const struct virtio_vsock_hdr *more; (more = guest_hears());)
 		h = *more;
-	assert_int_equal(h.fwd_cnt, pieces * piece);
+	assert_in_range(pieces * piece - h.fwd_cnt, 0, h.buf_alloc / 2);
 	close(fd);
 	close(other);
 	close(listener);
