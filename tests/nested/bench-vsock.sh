@@ -5,7 +5,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
-out=$root/build/nested
+out=${NESTED_BUILD:-$root/build/nested}
 mib=${1:-16} rounds=${2:-3}
 
 "$here/prepare.sh"
@@ -21,4 +21,4 @@ cp "$here/bench/vsock-guest" "$tree/init" && chmod 755 "$tree/init"
 rm -rf "$tree"
 files=(--file "$out/stream" --file "$out/bench.cpio" --file "$here/bench/vsock-host.sh")
 for module in "$out"/bench-modules/6.12/*.ko; do files+=(--file "$module"); done
-"$here/run.sh" --limit 1500 "${files[@]}" --cmd "/bin/sh /files/vsock-host.sh $((mib << 20)) $rounds; : qemu-system"
+"$here/run.sh" --limit 1500 "${files[@]}" --cmd "/bin/sh /files/vsock-host.sh $((mib << 20)) $rounds; end=\$?; : qemu-system; exit \$end"

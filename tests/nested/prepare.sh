@@ -204,7 +204,7 @@ take_other_passt() { # take_other_passt TREE
 make_io() {
 	local tree=$out/tree.io file newest
 	newest=$(ls -t "$here"/init/io "$here"/io/* "$here"/prepare.sh "$out"/guest-modules/*/load | head -n 1)
-	[ -z "${PASST_SUITE:-}" ] && [ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
+	[ "$(cat "$out/io.suite" 2>/dev/null)" = "passt ${PASST_SUITE:-}" ] && [ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
 	for file in pump records; do
 		musl-gcc -static -O2 -Wall -Wextra -D_GNU_SOURCE -o "$out/$file" "$here/io/$file.c" ||
 			die "$file.c does not compile"
@@ -228,6 +228,7 @@ make_io() {
 	printf '%s\n' 'root:x:0:0::/:/bin/sh' 'user:x:1000:1000::/:/bin/sh' >"$tree/etc/passwd"
 	printf '%s\n' 'root:x:0:' 'user:x:1000:' >"$tree/etc/group"
 	pack "$tree" "$out/io.cpio"
+	echo "passt ${PASST_SUITE:-}" >"$out/io.suite"
 	rm -rf "$tree"
 }
 
@@ -298,7 +299,7 @@ make_qemu() {
 
 case ${1:-} in
 '') ;;
---refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out/guest-modules" "$out"/*.cpio "$out/qemu-system" "$out/baseline" ;;
+--refresh) rm -rf "$out"/vmlinuz-* "$out/modules" "$out/guest-modules" "$out"/*.cpio "$out/qemu-system" "$out/baseline" "$out/passt" ;;
 *) die "usage: prepare.sh [--refresh]" ;;
 esac
 

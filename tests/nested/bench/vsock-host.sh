@@ -1,7 +1,7 @@
 #!/bin/sh
 # Runs in the emulated host: the same guest under lull and under QEMU with the host's vhost-vsock, in turn.
 # $1: bytes each way, $2: rounds.
-bytes=$1 rounds=$2
+bytes=$1 rounds=$2 bad=0
 for module in vsock vmw_vsock_virtio_transport_common vhost_iotlb vhost vhost_vsock; do
 	insmod /files/$module.ko || echo "no $module"
 done
@@ -13,10 +13,12 @@ one() { # one NAME KIND WHERE COMMAND...
 	rm -f /tmp/s "$where"
 	/files/stream "$kind" "$where" "$bytes" >/tmp/s 2>&1 &
 	host=$!
-	until grep -q waits /tmp/s; do usleep 50000; done
-	"$@" >/tmp/guest 2>&1 </dev/null || { echo "$name ended with $?"; tail -n 5 /tmp/guest; }
-	kill $host 2>/dev/null
-	wait $host
+	until grep -q waits /tmp/s || ! kill -0 $host; do usleep 50000; done
+	if ! "$@" >/tmp/guest 2>&1 </dev/null; then
+		kill $host
+		echo "$name: ended with an error"
+	fi
+	wait $host || { bad=1; tail -n 5 /tmp/guest; }
 	sed -n "/waits/! s|^stream|$name|p" /tmp/s
 }
 while [ "$rounds" -gt 0 ]; do
@@ -31,3 +33,4 @@ while [ "$rounds" -gt 0 ]; do
 		-kernel /guest/vmlinuz-6.12 -initrd /files/bench.cpio -append "$line reboot=t"
 done
 echo "bench: end"
+exit $bad
