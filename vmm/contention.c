@@ -76,22 +76,26 @@ static void look_at_steal(struct contention *c, int cpu, uint64_t now_ns)
 	c->steal_at_ns = now_ns;
 }
 
-static bool worth_a_look(uint64_t passed_ns, uint64_t polled_ns, uint64_t period_ns)
+static bool is_stolen(const struct contention *c)
 {
-	return passed_ns >= period_ns && polled_ns >= period_ns * CONTENTION_WORTH_PERMILLE / 1000;
+	return c->steal_permille >= CONTENTION_LIMIT_PERMILLE;
+}
+
+/* refused: polls no more because of this look, and has to see the end of it all the same. */
+static bool worth_a_look(uint64_t passed_ns, uint64_t polled_ns, uint64_t period_ns, bool refused)
+{
+	return passed_ns >= period_ns && (refused || polled_ns >= period_ns * CONTENTION_WORTH_PERMILLE / 1000);
 }
 
 bool contention_wanted(struct contention *c, int cpu, uint64_t now_ns, uint64_t polled_ns)
 {
-	if (worth_a_look(now_ns - c->delay_at_ns, polled_ns - c->delay_polled_ns, CONTENTION_PERIOD_NS)) {
+	if (worth_a_look(now_ns - c->delay_at_ns, polled_ns - c->delay_polled_ns, CONTENTION_PERIOD_NS, false)) {
 		look_at_delay(c, now_ns);
 		c->delay_polled_ns = polled_ns;
 	}
-	/* Who is refused polls no more, and has to see the end of it all the same. */
-	bool refused = c->steal_permille >= CONTENTION_LIMIT_PERMILLE && now_ns - c->steal_at_ns >= CONTENTION_STEAL_NS;
-	if (refused || worth_a_look(now_ns - c->steal_at_ns, polled_ns - c->steal_polled_ns, CONTENTION_STEAL_NS)) {
+	if (worth_a_look(now_ns - c->steal_at_ns, polled_ns - c->steal_polled_ns, CONTENTION_STEAL_NS, is_stolen(c))) {
 		look_at_steal(c, cpu, now_ns);
 		c->steal_polled_ns = polled_ns;
 	}
-	return now_ns < c->hold_until_ns || c->steal_permille >= CONTENTION_LIMIT_PERMILLE;
+	return now_ns < c->hold_until_ns || is_stolen(c);
 }

@@ -228,14 +228,13 @@ static void begin(struct halt *h, uint64_t deadline_tsc)
 	h->hint.io = h->in_flight > 0;
 	h->off = switched_off(h);
 	if (h->off) {
-		h->plan = (struct policy_plan){.sleep_ns = POLICY_NEVER};
 		atomic_store_explicit(&h->stats.window_ns, 0, memory_order_relaxed);
 	} else {
 		h->hint.may_poll = may_poll(h, h->hint.now_ns);
 		h->sample.may_poll = h->hint.may_poll;
 		h->spec.policy->plan(h->state, &h->hint, &h->plan);
-		clamp_plan(h, &h->hint);
 	}
+	clamp_plan(h, &h->hint);
 	stat_add(&h->stats.halts, 1);
 	if (h->plan.poll_ns)
 		stat_add(&h->stats.attempted_poll, 1);

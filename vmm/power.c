@@ -56,12 +56,13 @@ static bool look(const struct power *p, int cpu)
 	return !strcmp(preference, "power") || !strcmp(preference, "balance_power");
 }
 
-static bool stale(const struct power_answer *a, uint64_t now_ns, uint64_t polled_ns)
+static bool is_good(const struct power_answer *a, int cpu, uint64_t now_ns, uint64_t polled_ns)
 {
-	if (now_ns < a->next_ns)
+	uint64_t age_ns = now_ns - a->asked_ns;
+	if (a->cpu != cpu || !a->asked_ns)
 		return false;
-	return a->saves || polled_ns - a->polled_ns >= POWER_WORTH_NS ||
-	       now_ns - a->next_ns >= POWER_LONGEST_NS - POWER_PERIOD_NS;
+	return age_ns < POWER_PERIOD_NS ||
+	       (!a->saves && polled_ns - a->polled_ns < POWER_WORTH_NS && age_ns < POWER_LONGEST_NS);
 }
 
 bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns)
@@ -69,10 +70,10 @@ bool power_saves(struct power *p, int cpu, uint64_t now_ns, uint64_t polled_ns)
 	if (p->mode == POWER_IGNORE || cpu < 0)
 		return false;
 	struct power_answer *a = &p->answers[(unsigned)cpu % POWER_ANSWERS];
-	if (a->cpu != cpu || !a->next_ns || stale(a, now_ns, polled_ns)) {
+	if (!is_good(a, cpu, now_ns, polled_ns)) {
 		p->reads++;
 		*a = (struct power_answer){
-			.next_ns = now_ns + POWER_PERIOD_NS, .polled_ns = polled_ns, .cpu = cpu, .saves = look(p, cpu)};
+			.asked_ns = now_ns, .polled_ns = polled_ns, .cpu = cpu, .saves = look(p, cpu)};
 	}
 	return a->saves;
 }

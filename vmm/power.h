@@ -24,8 +24,8 @@ int power_parse(enum power_mode *mode, const char *word, struct lull_error *err)
 #define POWER_ANSWERS    16 /* a thread that moves among so many CPUs does not look each time */
 
 struct power_answer {
-	uint64_t next_ns;   /* when to look again; 0: now */
-	uint64_t polled_ns; /* as it was at the look */
+	uint64_t asked_ns;  /* when the files were looked at; 0: never */
+	uint64_t polled_ns; /* as it was then */
 	int cpu;
 	bool saves;
 };
