@@ -68,12 +68,12 @@ static inline void fuzz_close(struct fuzz_rig *f)
 	f->dev->ops->destroy(f->dev);
 }
 
-/* What the loop's thread would do next. */
-static inline void fuzz_loop(struct fuzz_rig *f)
+/* What the loop's thread would do next, most times at most: a descriptor may always be ready. */
+static inline void fuzz_loop(struct fuzz_rig *f, unsigned most)
 {
 	struct epoll_event event;
 
-	for (unsigned i = 0; i < 32 && epoll_wait(f->loop.epoll_fd, &event, 1, 0) == 1; i++) {
+	for (unsigned i = 0; i < most && epoll_wait(f->loop.epoll_fd, &event, 1, 0) == 1; i++) {
 		const struct event_source *src = event.data.ptr;
 		src->fn(src->ctx, event.events);
 	}

@@ -73,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (fuzz_step(&f, &in)) {
 		case 11:
 		case 12:
-			fuzz_loop(&f);
+			fuzz_loop(&f, 8);
 			break;
 		case 13:
 			report_pages(&f, &in);
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	fuzz_loop(&f);
+	fuzz_loop(&f, 8);
 	fuzz_close(&f);
 	balloon_host_close(host);
 	event_loop_fini(&f.loop);

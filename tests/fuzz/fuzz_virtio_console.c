@@ -34,11 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		switch (fuzz_step(&f, &in)) {
 		case 11:
 		case 12:
-			fuzz_loop(&f);
+			fuzz_loop(&f, 8);
 			break;
 		case 13:
 			(void)!write(input[1], buffer, fuzz_take(&in, 1) * 8);
-			fuzz_loop(&f);
+			fuzz_loop(&f, 8);
 			break;
 		case 14:
 			(void)!read(output[0], buffer, sizeof(buffer));
@@ -49,7 +49,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	fuzz_loop(&f);
+	fuzz_loop(&f, 8);
 	fuzz_close(&f);
 	chardev_detach(cd, 0);
 	chardev_close(cd);

@@ -167,7 +167,6 @@ static void peer_reads(int peer)
 		;
 }
 
-/* Bounded: with the made-up tap the descriptor is always ready. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fuzz_rig f = {0};
@@ -182,11 +181,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	while (in.left) {
 		switch (fuzz_step(&f, &in)) {
 		case 11:
-			fuzz_loop(&f);
+			fuzz_loop(&f, 4);
 			break;
 		case 12:
 			peer_writes(peer);
-			fuzz_loop(&f);
+			fuzz_loop(&f, 4);
 			break;
 		case 13:
 			peer_reads(peer);
@@ -200,7 +199,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	fuzz_loop(&f);
+	fuzz_loop(&f, 4);
 	fuzz_close(&f);
 	net_host_close(host);
 	event_loop_fini(&f.loop);

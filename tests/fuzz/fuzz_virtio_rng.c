@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		case 11:
 		case 12:
 		case 13:
-			fuzz_loop(&f);
+			fuzz_loop(&f, 8);
 			break;
 		case 14:
 		case 15:
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			break;
 		}
 	}
-	fuzz_loop(&f);
+	fuzz_loop(&f, 8);
 	fuzz_close(&f);
 	event_loop_fini(&f.loop);
 	return 0;

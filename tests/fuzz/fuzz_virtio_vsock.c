@@ -123,7 +123,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		unsigned kind = fuzz_step(&f, &in);
 		int *c = &fds[kind ? fuzz_take(&in, 1) % CLIENTS : 0];
 		if (kind == 11)
-			fuzz_loop(&f);
+			fuzz_loop(&f, 32);
 		else if (kind == 12)
 			receive_buffers(&f, &in);
 		else if (kind == 13 || kind == 14)
@@ -133,7 +133,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		else if (kind == 15)
 			use_client(c, &in);
 	}
-	fuzz_loop(&f);
+	fuzz_loop(&f, 32);
 	for (unsigned i = 0; i < CLIENTS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
