@@ -127,11 +127,12 @@ make_guest() {
 make_guest_devices() { # make_guest_devices KERNEL
 	local tree=$out/tree.devices cpio=$out/guest-$1.cpio
 	[ "$cpio" -nt "$here/vsock.c" ] && [ "$cpio" -nt "$out/guest.cpio" ] && [ "$cpio" -nt "$out/guest-modules/$1/load" ] &&
-		return
+		[ "$cpio" -nt "$out/pump" ] && return
 	rm -rf "$tree" && mkdir -p "$tree"/{bin,modules}
 	cp "$out/guest-modules/$1"/* "$tree/modules/"
 	make -s -C "$root" build/sysinclude/.done
 	musl-gcc -O2 -static -isystem "$root/build/sysinclude" -D_GNU_SOURCE "$here/vsock.c" -o "$tree/bin/vsock"
+	cp "$out/pump" "$tree/bin/"
 	pack "$tree" "$cpio"
 	cat "$out/guest.cpio" >>"$cpio"
 	rm -rf "$tree"
@@ -184,6 +185,17 @@ take_programs() { # take_programs TREE PROGRAM...
 	done
 }
 
+# Programs that guests and the emulated host both have.
+make_programs() {
+	local name
+	for name in pump records; do
+		[ "$out/$name" -nt "$here/io/$name.c" ] && continue
+		make -s -C "$root" build/sysinclude/.done
+		musl-gcc -static -O2 -Wall -Wextra -isystem "$root/build/sysinclude" -D_GNU_SOURCE -o "$out/$name" "$here/io/$name.c" ||
+			die "$name.c does not compile"
+	done
+}
+
 # passt of another Debian, with its own C library, before the one of this Debian in the path.
 take_other_passt() { # take_other_passt TREE
 	if [ "$(cat "$out/passt/suite" 2>/dev/null)" != "$PASST_SUITE" ]; then
@@ -202,14 +214,10 @@ take_other_passt() { # take_other_passt TREE
 # What scenarios with disks and networks need beside the rest: the guest's initramfs with drivers, what drives such a
 # guest in the emulated host, and programs for both.
 make_io() {
-	local tree=$out/tree.io file newest
+	local tree=$out/tree.io newest
 	newest=$(ls -t "$here"/init/io "$here"/io/* "$here"/prepare.sh "$out"/guest-modules/*/load | head -n 1)
-	[ "$(cat "$out/io.suite" 2>/dev/null)" = "passt ${PASST_SUITE:-}" ] && [ "$out/io.cpio" -nt "$newest" ] && [ "$out/io-guest.cpio" -nt "$newest" ] && return
-	for file in pump records; do
-		musl-gcc -static -O2 -Wall -Wextra -D_GNU_SOURCE -o "$out/$file" "$here/io/$file.c" ||
-			die "$file.c does not compile"
-	done
-
+	[ "$(cat "$out/io.suite" 2>/dev/null)" = "passt ${PASST_SUITE:-}" ] && [ "$out/io.cpio" -nt "$newest" ] &&
+		[ "$out/io-guest.cpio" -nt "$newest" ] && return
 	rm -rf "$tree" && mkdir -p "$tree"/{bin,proc,sys,dev,tmp,mnt,modules,root,etc}
 	cp /bin/busybox "$out/pump" "$out/records" "$tree/bin/"
 	ln -s busybox "$tree/bin/sh"
@@ -309,6 +317,7 @@ for pair in $kernels; do
 	fetch_kernel "${pair%%=*}" "${pair#*=}"
 done
 fetch_qemu
+make_programs
 make_guest
 make_guest_devices 6.1
 make_guest_devices 6.12

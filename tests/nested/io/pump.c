@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pump.c - moves so many bytes over a TCP connection and then as many back; whoever receives knows what has to come and
+/* pump.c - moves so many bytes over a connection and then as many back; whoever receives knows what has to come and
  * compares each word.
  *
- *	pump listen PORT BYTES             receives, then sends
- *	pump connect ADDRESS PORT BYTES    sends, then receives
+ *	pump listen PORT|unix:PATH|vsock:PORT BYTES          receives, then sends
+ *	pump connect ADDRESS PORT|host vsock:PORT BYTES      sends, then receives
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <linux/vm_sockets.h>
 
 enum {
 	WORDS = 8192
@@ -59,7 +62,7 @@ static void send_all(int fd, uint64_t bytes)
 		}
 		at += size;
 	}
-	printf("pump: sent %llu bytes in %.1f s\n", (unsigned long long)bytes, now() - begin);
+	printf("pump: sent %llu bytes in %.3f s\n", (unsigned long long)bytes, now() - begin);
 }
 
 static void receive_all(int fd, uint64_t bytes)
@@ -90,24 +93,52 @@ static void receive_all(int fd, uint64_t bytes)
 			}
 		at += size;
 	}
-	printf("pump: received %llu bytes in %.1f s, all of them right\n", (unsigned long long)bytes, now() - begin);
+	printf("pump: received %llu bytes in %.3f s, all of them right\n", (unsigned long long)bytes, now() - begin);
+}
+
+/* A socket for this end, and the address. host: NULL for any. */
+static int open_end(const char *host, const char *end, struct sockaddr_storage *to, socklen_t *size)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)to;
+	struct sockaddr_un *un = (struct sockaddr_un *)to;
+	struct sockaddr_vm *vm = (struct sockaddr_vm *)to;
+
+	memset(to, 0, sizeof(*to));
+	if (strncmp(end, "unix:", 5) == 0) {
+		un->sun_family = AF_UNIX;
+		snprintf(un->sun_path, sizeof(un->sun_path), "%s", end + 5);
+		*size = sizeof(*un);
+	} else if (strncmp(end, "vsock:", 6) == 0) {
+		vm->svm_family = AF_VSOCK;
+		vm->svm_cid = host ? VMADDR_CID_HOST : VMADDR_CID_ANY;
+		vm->svm_port = (unsigned)atoi(end + 6);
+		*size = sizeof(*vm);
+	} else {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)atoi(end));
+		if (host && inet_pton(AF_INET, host, &in->sin_addr) != 1)
+			die(host);
+		*size = sizeof(*in);
+	}
+	int fd = socket(to->ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		die("socket");
+	return fd;
 }
 
 int main(int argc, char **argv)
 {
-	struct sockaddr_in to = {.sin_family = AF_INET};
-	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	struct sockaddr_storage to;
+	socklen_t size;
+	int one = 1;
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	if (fd < 0)
-		die("socket");
 	if (argc == 4 && strcmp(argv[1], "listen") == 0) {
 		uint64_t bytes = strtoull(argv[3], NULL, 0) & ~7ull;
-		int in;
+		int fd = open_end(NULL, argv[2], &to, &size), in;
 
-		to.sin_port = htons((uint16_t)atoi(argv[2]));
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-		if (bind(fd, (struct sockaddr *)&to, sizeof(to)) || listen(fd, 1))
+		if (bind(fd, (struct sockaddr *)&to, size) || listen(fd, 1))
 			die("listen");
 		in = accept(fd, NULL, NULL);
 		if (in < 0)
@@ -122,16 +153,14 @@ int main(int argc, char **argv)
 	}
 	if (argc == 5 && strcmp(argv[1], "connect") == 0) {
 		uint64_t bytes = strtoull(argv[4], NULL, 0) & ~7ull;
+		int fd = open_end(argv[2], argv[3], &to, &size);
 
-		to.sin_port = htons((uint16_t)atoi(argv[3]));
-		if (inet_pton(AF_INET, argv[2], &to.sin_addr) != 1)
-			die(argv[2]);
-		if (connect(fd, (struct sockaddr *)&to, sizeof(to)))
+		if (connect(fd, (struct sockaddr *)&to, size))
 			die("connect");
 		send_all(fd, bytes);
 		receive_all(fd, bytes);
 		return 0;
 	}
-	fprintf(stderr, "usage: pump listen PORT BYTES | pump connect ADDRESS PORT BYTES\n");
+	fprintf(stderr, "usage: pump listen END BYTES | pump connect ADDRESS END BYTES; see pump.c\n");
 	return 2;
 }
